@@ -1,0 +1,1 @@
+"""Relance decides what to relaunch, where and when."""

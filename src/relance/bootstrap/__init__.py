@@ -1,0 +1,1 @@
+"""The wiring: builds the roles from the settings and connects them."""

@@ -1,0 +1,1 @@
+"""Settings: read, checked and turned into what the wiring needs."""

@@ -1,0 +1,1 @@
+"""What reads and changes a scheduler: one adapter for each."""

@@ -1,0 +1,1 @@
+"""The controller's loop: reports, claims, and transactions with a ledger."""

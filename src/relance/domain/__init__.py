@@ -1,0 +1,1 @@
+"""The words of Relance as frozen values; standard library only."""

@@ -1,0 +1,1 @@
+"""What tells people: a command, a webhook."""

@@ -1,0 +1,1 @@
+"""Progress lines and phases of training frameworks, read from blocks of log bytes."""

@@ -1,0 +1,1 @@
+"""The server's loop: takes in findings and reports, advances incidents and verifies restarts."""

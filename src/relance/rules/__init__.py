@@ -1,0 +1,1 @@
+"""The rule format: reading, checking and compiling rules, and scanning text with them."""

@@ -1,0 +1,1 @@
+"""A small cluster of real processes on this machine, and the faults that befall it."""

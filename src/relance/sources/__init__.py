@@ -1,0 +1,1 @@
+"""Where observations come from: log files, log stores, metrics."""

@@ -1,0 +1,1 @@
+"""History, permits, timers and projections in SQLite, MySQL or MariaDB."""

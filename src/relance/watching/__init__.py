@@ -1,0 +1,1 @@
+"""The watcher's loop: sources in, detectors over them, findings out."""
