@@ -1,0 +1,22 @@
+"""What every test shares: the real components, and an environment without the settings of this machine."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import settings
+
+from tests.components.mariadb import mariadb_server, mariadb_url
+
+__all__ = ["mariadb_server", "mariadb_url"]
+
+# A busy machine is slow, not wrong: a test's limit is pytest's timeout, and a failure prints how to repeat it.
+settings.register_profile("relance", deadline=None, print_blob=True)
+settings.load_profile("relance")
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("RELANCE_")]:
+        monkeypatch.delenv(name)
