@@ -1,0 +1,40 @@
+"""What policy may know of the world beyond the incident; a value with its age."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from relance.domain.advice import Exclusion
+from relance.domain.views import JobView, NodeView, SchedulerFacts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Storm:
+    """A shared cause that is open: many jobs failed at once."""
+
+    storm_id: str
+    reason: str
+    opened_at: datetime
+    cleared_at: datetime | None = None
+    canary: str | None = None
+    """The attempt that was let through first after the storm cleared, as text."""
+    canary_stepped: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetView:
+    """The cluster around an incident, as of the controller's last whole look.
+
+    `job` is the job itself, None when the scheduler does not show it. `others` are the same user's other jobs, for the
+    twin guard. `permit_free_at` is when the restart bucket gives the next permit (None: now).
+    """
+
+    as_of: datetime | None
+    facts: SchedulerFacts | None
+    job: JobView | None
+    others: tuple[JobView, ...] = ()
+    nodes: tuple[NodeView, ...] = ()
+    exclusions: tuple[Exclusion, ...] = ()
+    storm: Storm | None = None
+    permit_free_at: datetime | None = None

@@ -1,0 +1,262 @@
+"""An incident as a fold over events, with its transition table in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import Enum
+
+from relance.domain import events as e
+from relance.domain.advice import ActionKind, Advice, Effect
+from relance.domain.clocks import Milestones, Stamp
+from relance.domain.keys import AttemptKey
+from relance.domain.verdicts import Verdict
+
+
+class IncidentState(Enum):
+    """Where an incident stands."""
+
+    OPEN = "open"
+    """Findings, no verdict yet."""
+    JUDGED = "judged"
+    """A verdict, no advice on it yet."""
+    ADVISED = "advised"
+    """An advice is in force; no action has begun."""
+    ACTING = "acting"
+    """A controller carries out the advice."""
+    UNSETTLED = "unsettled"
+    """An action ended without anybody knowing how; looking at the cluster will tell."""
+    SETTLED = "settled"
+    """The action has ended; the next attempt is awaited, or there will be none."""
+    RUNNING = "running"
+    """The next attempt has run for 2 s; it is not proven yet."""
+    CLOSED = "closed"
+    """Over; `end` says how."""
+
+
+S = IncidentState
+_BEFORE_ACTION = frozenset({S.OPEN, S.JUDGED, S.ADVISED})
+_ALIVE = frozenset(set(S) - {S.CLOSED})
+
+TRANSITIONS: Mapping[type, tuple[frozenset[IncidentState], IncidentState | None]] = {
+    e.FindingAttached: (_ALIVE, None),
+    e.VerdictReached: (_BEFORE_ACTION, S.JUDGED),
+    e.AdviceIssued: (frozenset({S.JUDGED, S.ADVISED}), S.ADVISED),
+    e.AdviceApproved: (frozenset({S.ADVISED}), None),
+    e.AdviceDenied: (frozenset({S.ADVISED}), None),
+    e.ActionPrepared: (frozenset({S.ADVISED}), None),
+    e.ActionStarted: (frozenset({S.ADVISED}), S.ACTING),
+    e.ActionStepped: (_ALIVE, None),
+    e.ActionSucceeded: (frozenset({S.ACTING, S.UNSETTLED}), S.SETTLED),
+    e.ActionFailed: (frozenset({S.ACTING, S.UNSETTLED}), S.SETTLED),
+    e.ActionAbandoned: (frozenset({S.ACTING, S.UNSETTLED}), S.SETTLED),
+    e.ActionUnknown: (frozenset({S.ACTING}), S.UNSETTLED),
+    e.AttemptRestarted: (_ALIVE - {S.RUNNING}, S.RUNNING),
+    e.ProgressResumed: (frozenset({S.RUNNING}), None),
+    e.IncidentClosed: (_ALIVE, S.CLOSED),
+}
+"""For each event of an incident: the states it may come in, and the state it leads to (None: it stays)."""
+
+
+class ImpossibleEventError(ValueError):
+    """An event came in a state in which it makes no sense."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approval:
+    """A person's yes or no to one generation of advice and the effect that was shown."""
+
+    advice_id: str
+    generation: int
+    yes: bool
+    by: str
+    at: datetime
+    effect_digest: str = ""
+    until: datetime | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """A transaction as far as the history knows it."""
+
+    id: str
+    advice_id: str
+    generation: int
+    kind: ActionKind
+    effect: Effect
+    holder: str
+    stage: str
+    started_at: datetime
+    steps: tuple[str, ...] = ()
+    """Ids of the steps reported so far."""
+    end: str | None = None
+    """Name of the event that ended it."""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Incident:
+    """One disturbance of one attempt, folded from its events."""
+
+    id: str
+    attempt: AttemptKey
+    state: IncidentState
+    opened_at: datetime
+    times: Milestones
+    findings: tuple[str, ...]
+    verdict: Verdict | None = None
+    judged_findings: int = 0
+    """How many findings the verdict was made from: fewer than there are means that it is to be judged again."""
+    advice: Advice | None = None
+    approval: Approval | None = None
+    prepared: tuple[str, ...] = ()
+    """Keys `advice id/stage/effect digest` of the preparations recorded."""
+    effect: Effect | None = None
+    """The newest effect prepared for the advice in force."""
+    action: Action | None = None
+    next_attempt: AttemptKey | None = None
+    resumed_step: int | None = None
+    beyond: bool = False
+    end: e.IncidentEnd | None = None
+    end_reason: str = ""
+    ended_at: datetime | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has not ended."""
+        return self.state is not S.CLOSED
+
+    @property
+    def restart_begun(self) -> bool:
+        """Whether a controller has begun an action on this attempt: then no newer advice is issued."""
+        return self.action is not None
+
+
+def open_incident(event: e.IncidentOpened) -> Incident:
+    """The incident that an `IncidentOpened` begins."""
+    return Incident(
+        id=event.incident_id,
+        attempt=event.attempt,
+        state=S.OPEN,
+        opened_at=event.opened_at,
+        times=event.times,
+        findings=(event.finding_id,),
+    )
+
+
+def evolve(incident: Incident, event: e.JobEvent) -> Incident:
+    """The incident after one of its events. Raises ImpossibleEventError where the table forbids it."""
+    rule = TRANSITIONS.get(type(event))
+    if rule is None or incident.state not in rule[0]:
+        message = f"{type(event).__name__} in state {incident.state.value} of incident {incident.id}"
+        raise ImpossibleEventError(message)
+    changed = _apply(incident, event)
+    return changed if rule[1] is None else replace(changed, state=rule[1])
+
+
+def _apply(incident: Incident, event: e.JobEvent) -> Incident:  # noqa: C901, PLR0911, PLR0912 - one case per event
+    times = incident.times
+    match event:
+        case e.FindingAttached():
+            return replace(incident, findings=(*incident.findings, event.finding_id))
+        case e.VerdictReached():
+            return replace(
+                incident,
+                verdict=event.verdict,
+                judged_findings=event.findings,
+                times=replace(times, attribute=times.attribute or event.at),
+            )
+        case e.AdviceIssued():
+            return replace(
+                incident,
+                advice=event.advice,
+                approval=None,
+                effect=None,
+                times=replace(times, advise=times.advise or event.at),
+            )
+        case e.AdviceApproved():
+            return replace(incident, approval=_approval(event))
+        case e.AdviceDenied():
+            return replace(incident, approval=_denial(event))
+        case e.ActionPrepared():
+            key = f"{event.advice_id}/{event.stage.value}/{event.effect.digest}"
+            return replace(incident, prepared=(*incident.prepared, key), effect=event.effect)
+        case e.ActionStarted():
+            return replace(incident, action=_action(event))
+        case e.ActionStepped():
+            return _stepped(incident, event)
+        case e.ActionSucceeded() | e.ActionFailed() | e.ActionUnknown() | e.ActionAbandoned():
+            return _ended(incident, event)
+        case e.AttemptRestarted():
+            return replace(incident, next_attempt=event.attempt, times=replace(times, running=event.at))
+        case e.ProgressResumed():
+            return _resumed(incident, event)
+        case e.IncidentClosed():
+            return replace(incident, end=event.end, end_reason=event.reason, ended_at=event.at)
+        case _:
+            message = f"{type(event).__name__} is not an event of an incident"
+            raise ImpossibleEventError(message)
+
+
+def _approval(event: e.AdviceApproved) -> Approval:
+    return Approval(
+        advice_id=event.advice_id,
+        generation=event.generation,
+        yes=True,
+        by=event.by,
+        at=event.at,
+        effect_digest=event.effect_digest,
+        until=event.until,
+    )
+
+
+def _denial(event: e.AdviceDenied) -> Approval:
+    return Approval(
+        advice_id=event.advice_id,
+        generation=event.generation,
+        yes=False,
+        by=event.by,
+        at=event.at,
+        reason=event.reason,
+    )
+
+
+def _action(event: e.ActionStarted) -> Action:
+    return Action(
+        id=event.action_id,
+        advice_id=event.advice_id,
+        generation=event.generation,
+        kind=event.kind,
+        effect=event.effect,
+        holder=event.holder,
+        stage=event.stage.value,
+        started_at=event.at,
+    )
+
+
+def _stepped(incident: Incident, event: e.ActionStepped) -> Incident:
+    action = incident.action
+    if action is None or action.id != event.action_id:
+        message = f"a step of action {event.action_id}, which incident {incident.id} does not know"
+        raise ImpossibleEventError(message)
+    return replace(incident, action=replace(action, steps=(*action.steps, event.step_id)))
+
+
+def _ended(incident: Incident, event: e.ActionEnded) -> Incident:
+    action = incident.action
+    if action is None or action.id != event.action_id:
+        message = f"the end of action {event.action_id}, which incident {incident.id} does not know"
+        raise ImpossibleEventError(message)
+    accepted = Stamp(at=event.accepted_at, clock="controller") if event.accepted_at else None
+    ended = replace(action, end=type(event).__name__, reason=event.reason, steps=(*action.steps, event.step_id))
+    return replace(incident, action=ended, times=replace(incident.times, act=incident.times.act or accepted))
+
+
+def _resumed(incident: Incident, event: e.ProgressResumed) -> Incident:
+    times = replace(incident.times, step=incident.times.step or event.at)
+    if event.beyond:
+        times = replace(times, progress=event.at)
+    first = incident.resumed_step if incident.resumed_step is not None else event.step
+    return replace(incident, times=times, resumed_step=first, beyond=incident.beyond or event.beyond)

@@ -1,0 +1,105 @@
+"""The site's limits: everything policy and detectors are tuned by, with the shipped defaults.
+
+Times are seconds, shares are fractions. Defaults come from the operators' page (section 3) and design 8.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HangLimits:
+    """When silence is a hang (design 8)."""
+
+    suspected_min_s: float = 12.0
+    suspected_medians: float = 4.0
+    signed_min_s: float = 180.0
+    """With an independent sign: node silent, Xid, dead rank."""
+    signed_medians: float = 5.0
+    start_limit_s: float = 3600.0
+    """How long an attempt may take to its first step."""
+    phase_limit_s: float = 1800.0
+    """How long an announced save or evaluation may take."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestartLimits:
+    """How often a job is started again."""
+
+    without_progress: int = 3
+    per_day: int = 8
+    in_all: int = 20
+    progress_s: float = 1200.0
+    """Progress means a new durable checkpoint and this long of steps."""
+    before_first_step_first: int = 0
+    """Restarts of a first attempt that died before its first step with no node or system sign."""
+    before_first_step_later: int = 1
+    unknown_without_progress: int = 2
+    """Unknown cause: stop on the third time without progress (design 7)."""
+    once_without_progress: int = 1
+    backoff_first_s: float = 30.0
+    backoff_max_s: float = 1800.0
+    wall_time_times: float = 3.0
+    """Wall time over all attempts, in multiples of the job's limit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExclusionLimits:
+    """How many nodes may be kept out."""
+
+    per_decision: int = 2
+    per_job_nodes: int = 2
+    per_job_share: float = 0.03
+    per_partition_share: float = 0.05
+    for_s: float = 86400.0
+    weak_window_s: float = 604800.0
+    """Weak evidence excludes at the second time within this window."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StormLimits:
+    """When many failures are one, and how restarts are metered."""
+
+    window_s: float = 120.0
+    owners: int = 4
+    workflows: int = 8
+    bucket_burst: int = 3
+    bucket_refill_s: float = 10.0
+    after_storm_refill_s: float = 6.0
+    park_s: float = 1800.0
+    park_max_s: float = 14400.0
+    clear_after_s: float = 300.0
+    """A storm clears by itself when nothing new of its kind came for this long."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """All limits of one site."""
+
+    settle_s: float = 15.0
+    """A verdict is final this long after the end, or after the last new root line."""
+    self_requeue_grace_s: float = 60.0
+    """How long an ended job that requeues by itself is given to do so."""
+    view_max_age_s: float = 10.0
+    """A scheduler's view older than this is not fresh."""
+    dead_rank_min_s: float = 60.0
+    dead_rank_medians: float = 5.0
+    advice_running_s: float = 60.0
+    """Expiry of an advice on a running attempt."""
+    expiry_margin_s: float = 30.0
+    """An advice on an ended attempt expires this long before MinJobAge."""
+    approval_s: float = 1800.0
+    settled_running_s: float = 2.0
+    unproven_s: float = 600.0
+    """A new attempt without step lines is left as unproven after this long."""
+    restart_timeout_s: float = 30.0
+    pending_reason_s: float = 60.0
+    """After this long pending for a new reason, our exclusions are taken back."""
+    stop_cancels_running: bool = False
+    grace_after_boot_s: float = 300.0
+    """No action for this long after the scheduler restarted."""
+    hang: HangLimits = HangLimits()
+    restarts: RestartLimits = RestartLimits()
+    exclusions: ExclusionLimits = ExclusionLimits()
+    storms: StormLimits = StormLimits()

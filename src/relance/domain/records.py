@@ -1,0 +1,247 @@
+"""Current state folded from whole streams: a job, a node, a cluster. Projections are these values, written as rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from relance.domain import events as e
+from relance.domain.advice import Exclusion
+from relance.domain.fleet import Storm
+from relance.domain.incidents import Incident, evolve, open_incident
+from relance.domain.keys import AttemptKey, JobKey
+from relance.domain.stages import ClusterStages, HealthCap, Stage, StageSetting
+from relance.domain.verdicts import Suspect
+from relance.domain.views import JobState, NodeState, Wish
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptRecord:
+    """One attempt as the history knows it."""
+
+    attempt: AttemptKey
+    nodes: tuple[str, ...] = ()
+    started_at: datetime | None = None
+    by_us: bool = False
+    outcome: JobState | None = None
+    ended_at: datetime | None = None
+    exit_code: int | None = None
+    exit_signal: int | None = None
+    cancelled_by: int | None = None
+    highest_step: int | None = None
+    durable_step: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRecord:
+    """A job folded from its stream."""
+
+    job: JobKey
+    name: str = ""
+    user: str = ""
+    owner_uid: int = -1
+    partition: str = ""
+    workflow: str = ""
+    node_count: int = 1
+    array: str | None = None
+    wish: Wish = field(default_factory=Wish)
+    switch: Stage | None = None
+    switch_until: datetime | None = None
+    disagreed: str = ""
+    attempts: tuple[AttemptRecord, ...] = ()
+    incidents: tuple[Incident, ...] = ()
+    finding_ids: frozenset[str] = frozenset()
+    outside: tuple[str, ...] = ()
+    """What others did, as `change: detail`, so that the same thing is recorded once."""
+    attachments: int = 0
+
+    def attempt(self, key: AttemptKey) -> AttemptRecord | None:
+        """The record of one attempt, if it is known."""
+        return next((item for item in self.attempts if item.attempt == key), None)
+
+    def incident(self, incident_id: str) -> Incident | None:
+        """One incident, if it is known."""
+        return next((item for item in self.incidents if item.id == incident_id), None)
+
+    @property
+    def open_incident(self) -> Incident | None:
+        """The incident that has not ended; there is at most one that matters: the newest."""
+        return next((item for item in reversed(self.incidents) if item.is_open), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRecord:
+    """A node folded from its stream."""
+
+    cluster: str
+    node: str
+    state: NodeState = NodeState.UNKNOWN
+    reason: str = ""
+    set_by: str | None = None
+    since: datetime | None = None
+    suspicions: tuple[tuple[Suspect, datetime, str], ...] = ()
+    """Suspicion, when, incident id; the newest 50."""
+    exclusions: tuple[Exclusion, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterRecord:
+    """A cluster folded from its stream."""
+
+    cluster: str
+    setting: StageSetting | None = None
+    partitions: Mapping[str, StageSetting] = field(default_factory=dict)
+    caps: tuple[HealthCap, ...] = ()
+    storm: Storm | None = None
+    lost_sources: Mapping[str, str] = field(default_factory=dict)
+    controller: str = ""
+    release: str = ""
+
+    def stages(self) -> ClusterStages:
+        """What limits the stages on this cluster, without the switches of single jobs."""
+        return ClusterStages(cluster=self.setting, partitions=self.partitions, caps=self.caps)
+
+
+Record = JobRecord | NodeRecord | ClusterRecord
+
+
+def new_record(stream_name: str) -> Record:
+    """The empty record of a stream. Raises ValueError for a name that is not a stream's."""
+    kind, _, subject = stream_name.partition("/")
+    if kind == "job":
+        return JobRecord(job=JobKey.parse(subject))
+    if kind == "node":
+        cluster, _, node = subject.partition("/")
+        return NodeRecord(cluster=cluster, node=node)
+    if kind == "cluster":
+        return ClusterRecord(cluster=subject)
+    message = f"not a stream: {stream_name!r}"
+    raise ValueError(message)
+
+
+def fold(stream_name: str, events: Iterable[e.Event]) -> Record:
+    """The record that a whole stream comes to."""
+    record = new_record(stream_name)
+    for event in events:
+        record = apply(record, event)
+    return record
+
+
+def apply(record: Record, event: e.Event) -> Record:
+    """The record after one more event of its stream. Raises ImpossibleEventError or TypeError for a foreign event."""
+    if isinstance(record, JobRecord) and isinstance(event, e.JobEvent):
+        return _apply_job(record, event)
+    if isinstance(record, NodeRecord) and isinstance(event, e.NodeEvent):
+        return _apply_node(record, event)
+    if isinstance(record, ClusterRecord) and isinstance(event, e.ClusterEvent):
+        return _apply_cluster(record, event)
+    message = f"{type(event).__name__} does not belong in the stream of a {type(record).__name__}"
+    raise TypeError(message)
+
+
+def _apply_job(record: JobRecord, event: e.JobEvent) -> JobRecord:  # noqa: PLR0911 - one case per event
+    match event:
+        case e.JobSeen():
+            return replace(
+                record,
+                name=event.name,
+                user=event.user,
+                owner_uid=event.owner_uid,
+                partition=event.partition,
+                workflow=event.workflow,
+                node_count=event.node_count,
+                wish=event.wish,
+                array=event.array,
+            )
+        case e.WishChanged():
+            return replace(record, wish=event.wish)
+        case e.JobSwitched():
+            return replace(record, switch=event.stage, switch_until=event.until)
+        case e.OwnerDisagreed():
+            return replace(record, disagreed=event.text or "the owner disagreed", switch=Stage.OBSERVE)
+        case e.AttemptStarted():
+            return _with_attempt(
+                record, event.attempt, nodes=event.nodes, started_at=event.started_at, by_us=event.by_us
+            )
+        case e.AttemptEnded():
+            return _with_attempt(
+                record,
+                event.attempt,
+                outcome=event.outcome,
+                ended_at=event.ended_at,
+                exit_code=event.exit_code,
+                exit_signal=event.exit_signal,
+                cancelled_by=event.cancelled_by,
+                highest_step=event.highest_step,
+                durable_step=event.durable_step,
+            )
+        case e.FindingReported():
+            return replace(record, finding_ids=record.finding_ids | {event.finding.id})
+        case e.IncidentOpened():
+            return replace(record, incidents=(*record.incidents, open_incident(event)))
+        case e.OutsideChangeSeen():
+            return replace(record, outside=(*record.outside[-99:], f"{event.change}: {event.detail}"))
+        case e.AttachmentKept():
+            return replace(record, attachments=record.attachments + 1)
+        case _:
+            return _evolve_one(record, event)
+
+
+def _evolve_one(record: JobRecord, event: e.JobEvent) -> JobRecord:
+    wanted = getattr(event, "incident_id", None)
+    found = any(item.id == wanted for item in record.incidents)
+    if not found:
+        message = f"{type(event).__name__} for incident {wanted}, which job {record.job} does not have"
+        raise TypeError(message)
+    incidents = tuple(evolve(item, event) if item.id == wanted else item for item in record.incidents)
+    return replace(record, incidents=incidents)
+
+
+def _with_attempt(record: JobRecord, key: AttemptKey, **changes: object) -> JobRecord:
+    known = record.attempt(key) or AttemptRecord(attempt=key)
+    changed = replace(known, **changes)  # type: ignore[arg-type]
+    others = [item for item in record.attempts if item.attempt != key]
+    return replace(record, attempts=tuple(sorted([*others, changed], key=lambda item: item.attempt.restart_count)))
+
+
+def _apply_node(record: NodeRecord, event: e.NodeEvent) -> NodeRecord:
+    match event:
+        case e.NodeChanged():
+            return replace(record, state=event.state, reason=event.reason, set_by=event.set_by, since=event.at)
+        case e.NodeSuspected():
+            entry = (event.suspect, event.at, event.incident_id)
+            return replace(record, suspicions=(*record.suspicions[-49:], entry))
+        case e.NodeExcluded():
+            others = tuple(item for item in record.exclusions if item.job != event.exclusion.job)
+            return replace(record, exclusions=(*others, event.exclusion))
+        case e.ExclusionEnded():
+            kept = tuple(item for item in record.exclusions if item.job != event.job)
+            return replace(record, exclusions=kept)
+
+
+def _apply_cluster(record: ClusterRecord, event: e.ClusterEvent) -> ClusterRecord:  # noqa: PLR0911 - one case per event
+    match event:
+        case e.StageSet():
+            if event.setting.partition is None:
+                return replace(record, setting=event.setting)
+            return replace(record, partitions={**record.partitions, event.setting.partition: event.setting})
+        case e.HealthCapped():
+            return replace(record, caps=(*_other_caps(record, event.cap.name, event.cap.partition), event.cap))
+        case e.HealthRestored():
+            return replace(record, caps=_other_caps(record, event.name, event.partition))
+        case e.StormOpened():
+            return replace(record, storm=Storm(storm_id=event.storm_id, reason=event.reason, opened_at=event.at))
+        case e.StormCleared():
+            return replace(record, storm=replace(record.storm, cleared_at=event.at) if record.storm else None)
+        case e.SourceLost():
+            return replace(record, lost_sources={**record.lost_sources, event.source: event.reason})
+        case e.SourceBack():
+            kept = {name: why for name, why in record.lost_sources.items() if name != event.source}
+            return replace(record, lost_sources=kept)
+        case e.ControllerStarted():
+            return replace(record, controller=event.holder, release=event.release)
+
+
+def _other_caps(record: ClusterRecord, name: str, partition: str | None) -> tuple[HealthCap, ...]:
+    return tuple(cap for cap in record.caps if (cap.name, cap.partition) != (name, partition))

@@ -1,0 +1,116 @@
+"""Stages of autonomy: what Relance may do, and how the effective stage of a job comes about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import Enum
+
+from relance.domain.keys import JobKey
+
+
+class Stage(Enum):
+    """What Relance may do, from least to most."""
+
+    OFF = "off"
+    """Begin nothing and read nothing new."""
+    OBSERVE = "observe"
+    """Detect, attribute, advise and record the action it would have taken."""
+    APPROVE = "approve"
+    """Also carry out an advice that a named person approved in time."""
+    ACT = "act"
+    """Also carry out advice itself, on attempts that the scheduler says have ended."""
+
+    @property
+    def rank(self) -> int:
+        """Place in the order off < observe < approve < act."""
+        return list(Stage).index(self)
+
+
+class EndRunning(Enum):
+    """Kinds of fault for which a site may consent to ending a RUNNING attempt; never for slowness."""
+
+    DEAD_RANK = "dead_rank"
+    """A process of the job is proven dead and the rest did not end."""
+    NODE_LOST = "node_lost"
+    """A node of the job is gone and the rest did not end."""
+    HANG = "hang"
+    """A confirmed hang."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageSetting:
+    """A stage that a named person set, for a cluster or one of its partitions (None: whole cluster)."""
+
+    stage: Stage
+    end_running: frozenset[EndRunning] = frozenset()
+    set_by: str
+    set_at: datetime
+    partition: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HealthCap:
+    """A ceiling that lasts as long as its reason: a lost source, an old token, a missing right."""
+
+    name: str
+    stage: Stage
+    reason: str
+    since: datetime
+    partition: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterStages:
+    """Everything that limits stages on one cluster. A cluster without a setting is in `observe`."""
+
+    cluster: StageSetting | None = None
+    partitions: Mapping[str, StageSetting] = field(default_factory=dict)
+    jobs: Mapping[str, Stage] = field(default_factory=dict)
+    """Ceilings set for one job by its owner or an operator, by job key."""
+    caps: tuple[HealthCap, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EffectiveStage:
+    """The stage that counts, the consents that go with it, and a sentence for each thing that lowered it."""
+
+    stage: Stage
+    end_running: frozenset[EndRunning]
+    why: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """What a job brings to the question of its stage."""
+
+    job: JobKey
+    partition: str
+    wish: Stage | None = None
+    """The job's own wish; None when it has none."""
+    opted_in: bool = False
+    """Whether the partition's opt-in rule covers a job without a wish."""
+
+
+def effective_stage(stages: ClusterStages, standing: Standing) -> EffectiveStage:
+    """The least of cluster, partition, the job's wish, the job's switch and the health caps (design 1)."""
+    cluster = stages.cluster.stage if stages.cluster else Stage.OBSERVE
+    limits = [(cluster, f"cluster is set to {cluster.value}")]
+    setting = stages.partitions.get(standing.partition)
+    if setting is not None:
+        limits.append((setting.stage, f"partition {standing.partition} is set to {setting.stage.value}"))
+    if standing.wish is not None:
+        limits.append((standing.wish, f"the job asked for {standing.wish.value}"))
+    elif not standing.opted_in:
+        limits.append((Stage.OBSERVE, "the job did not opt in and no opt-in rule covers it"))
+    switch = stages.jobs.get(str(standing.job))
+    if switch is not None:
+        limits.append((switch, f"the job was switched to {switch.value}"))
+    limits += [
+        (cap.stage, f"{cap.name}: {cap.reason}") for cap in stages.caps if cap.partition in (None, standing.partition)
+    ]
+    least = min((stage for stage, _ in limits), key=lambda stage: stage.rank)
+    why = tuple(reason for stage, reason in limits if stage is least)
+    consent = setting.end_running if setting else (stages.cluster.end_running if stages.cluster else frozenset())
+    return EffectiveStage(stage=least, end_running=consent if least is Stage.ACT else frozenset(), why=why)

@@ -1,0 +1,114 @@
+"""Verdicts: attribution's answer, and the case file it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import Enum
+
+from relance.domain.faults import FaultDomain, Remedy
+from relance.domain.findings import Coverage, Finding, RuleHit
+from relance.domain.keys import AttemptKey
+from relance.domain.progress import Progress
+from relance.domain.views import JobView, NodeView
+
+
+class Strength(Enum):
+    """How strongly evidence points at a node."""
+
+    HARD = "hard"
+    """Enough alone to exclude the node."""
+    WEAK = "weak"
+    """Excluded at the second time within 7 days (operators.md 3)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suspect:
+    """A node that may be to blame, with the sentence that says why."""
+
+    node: str
+    strength: Strength
+    reason: str
+    device: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunnerUp:
+    """The next best explanation."""
+
+    domain: FaultDomain
+    cause: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What happened, where, whose fault it is, and what would help.
+
+    `cause` is a symptom name of the rule pack. `confidence` is between 0 and 1. `fingerprint` is the same for the same
+    fault (symptom, normalised text, top own-code frame; signatures.md 20.8). `gaps` says what was not seen.
+    """
+
+    domain: FaultDomain
+    cause: str
+    summary: str
+    remedy: Remedy
+    remedy_reason: str
+    confidence: float
+    fingerprint: str
+    suspects: tuple[Suspect, ...] = ()
+    evidence: tuple[RuleHit, ...] = ()
+    runner_up: RunnerUp | None = None
+    gaps: tuple[str, ...] = ()
+    proven_death: bool = False
+    restart_limit_without_progress: int | None = None
+    """How many restarts this remedy allows without progress; None: the site's limit (design 7: once, unknown)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EarlierAttempt:
+    """What an earlier attempt of the same job came to."""
+
+    attempt: AttemptKey
+    nodes: tuple[str, ...]
+    ended_at: datetime | None
+    cause: str | None = None
+    fingerprint: str | None = None
+    suspects: tuple[Suspect, ...] = ()
+    made_progress: bool | None = None
+    """A new durable checkpoint and enough steps; None: not known, which is not "no"."""
+    restarted_by_us: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetSign:
+    """An open or recent disturbance of another job."""
+
+    incident_id: str
+    owner: str
+    workflow: str
+    domain: FaultDomain
+    cause: str
+    at: datetime
+    nodes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseFile:
+    """Everything attribution may know of one incident; a value."""
+
+    incident_id: str
+    attempt: AttemptKey
+    as_of: datetime
+    nodes: tuple[str, ...]
+    rank_to_node: Mapping[int, str] = field(default_factory=dict)
+    job: JobView | None = None
+    findings: tuple[Finding, ...] = ()
+    node_views: tuple[NodeView, ...] = ()
+    earlier: tuple[EarlierAttempt, ...] = ()
+    node_history: tuple[tuple[str, Suspect, datetime], ...] = ()
+    """Earlier suspicions of these nodes, from other incidents: node, suspicion, when."""
+    fleet: tuple[FleetSign, ...] = ()
+    coverage: tuple[Coverage, ...] = ()
+    progress: Progress | None = None

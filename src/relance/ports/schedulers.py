@@ -1,0 +1,69 @@
+"""The port to a scheduler: look, read one job, prepare a command, send that command and nothing else."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Protocol
+
+from relance.domain.advice import Command
+from relance.domain.views import ClusterReport, JobView
+
+
+class SchedulerError(Exception):
+    """The scheduler did not do what was asked."""
+
+
+class SchedulerRefusedError(SchedulerError):
+    """It understood and refused; nothing was changed. The text is the scheduler's own."""
+
+
+class SchedulerSilentError(SchedulerError):
+    """No answer, or one that cannot be read: whether anything was changed is not known."""
+
+
+class JobGoneError(SchedulerError):
+    """The scheduler answered, and does not know this job (any more)."""
+
+
+class Scheduler(Protocol):
+    """One cluster's scheduler (design 5: the controller port)."""
+
+    @property
+    def cluster(self) -> str:
+        """The cluster's name."""
+        ...
+
+    async def look(self) -> ClusterReport:
+        """One whole look: all jobs and nodes served. Raises SchedulerSilentError."""
+        ...
+
+    async def read(self, raw_id: str) -> JobView:
+        """One job, fresh. Raises JobGoneError, SchedulerSilentError."""
+        ...
+
+    def requeue(self, job: JobView) -> Command:
+        """The command that puts a job back in the queue."""
+        ...
+
+    def constrain(self, job: JobView, exclude: tuple[str, ...], start_at: datetime | None) -> Command:
+        """The one command that sets a pending job's exclusions and start time (None: now).
+
+        `exclude` is the whole list: the user's own nodes are part of it.
+        """
+        ...
+
+    def cancel(self, job: JobView) -> Command:
+        """The command that ends a job for good."""
+        ...
+
+    async def send(self, command: Command, time_limit_s: float) -> None:
+        """Send a command. Raises SchedulerRefusedError, SchedulerSilentError, JobGoneError."""
+        ...
+
+    async def changed(self, timeout_s: float) -> None:
+        """Return when something may have changed, or after the time-out."""
+        ...
+
+    async def close(self) -> None:
+        """Give back what is held; may be called twice."""
+        ...
