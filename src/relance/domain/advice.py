@@ -87,7 +87,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
-    """What carrying out an advice would do: shown to people, recorded in observe; an approval is bound to its digest."""
+    """What an advice would do: shown to people, recorded in observe; an approval is bound to its digest."""
 
     summary: str
     commands: tuple[Command, ...]

@@ -1,7 +1,7 @@
 """Values to plain JSON data and back, driven by the type annotations of the dataclasses.
 
-Datetimes become ISO 8601 in UTC with microseconds, enums their value, bytes base64, tuples and
-frozensets lists, mappings objects. A value whose declared type is a union of several dataclasses is written with its class name under `"type"`. Unknown
+Datetimes become ISO 8601 in UTC with microseconds, enums their value, bytes base64, tuples and frozensets lists,
+mappings objects. A dataclass is written with its class name under `"type"`, by which a union is read back. Unknown
 fields are ignored and missing ones take their default, so an older reader reads a newer writer's values.
 """
 

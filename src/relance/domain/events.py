@@ -15,45 +15,72 @@ from relance.domain.advice import ActionEnd, ActionKind, Advice, Effect
 from relance.domain.clocks import Milestones, Stamp
 from relance.domain.findings import Finding
 from relance.domain.fleet_events import (
-    ControllerStarted as ControllerStarted,
-)
-from relance.domain.fleet_events import (
-    ExclusionEnded as ExclusionEnded,
-)
-from relance.domain.fleet_events import (
-    HealthCapped as HealthCapped,
-)
-from relance.domain.fleet_events import (
-    HealthRestored as HealthRestored,
-)
-from relance.domain.fleet_events import (
-    NodeChanged as NodeChanged,
-)
-from relance.domain.fleet_events import (
-    NodeExcluded as NodeExcluded,
-)
-from relance.domain.fleet_events import (
-    NodeSuspected as NodeSuspected,
-)
-from relance.domain.fleet_events import (
-    SourceBack as SourceBack,
-)
-from relance.domain.fleet_events import (
-    SourceLost as SourceLost,
-)
-from relance.domain.fleet_events import (
-    StageSet as StageSet,
-)
-from relance.domain.fleet_events import (
-    StormCleared as StormCleared,
-)
-from relance.domain.fleet_events import (
-    StormOpened as StormOpened,
+    ControllerStarted,
+    ExclusionEnded,
+    HealthCapped,
+    HealthRestored,
+    NodeChanged,
+    NodeExcluded,
+    NodeSuspected,
+    SourceBack,
+    SourceLost,
+    StageSet,
+    StormCleared,
+    StormOpened,
 )
 from relance.domain.keys import AttemptKey, JobKey
 from relance.domain.stages import Stage
 from relance.domain.verdicts import Verdict
 from relance.domain.views import JobState, Wish
+
+__all__ = [
+    "ACTION_ENDS",
+    "EVENT_TYPES",
+    "SCHEMA_VERSION",
+    "ActionAbandoned",
+    "ActionEnded",
+    "ActionFailed",
+    "ActionPrepared",
+    "ActionStarted",
+    "ActionStepped",
+    "ActionSucceeded",
+    "ActionUnknown",
+    "AdviceApproved",
+    "AdviceDenied",
+    "AdviceIssued",
+    "AttachmentKept",
+    "AttemptEnded",
+    "AttemptRestarted",
+    "AttemptStarted",
+    "ClusterEvent",
+    "ControllerStarted",
+    "Event",
+    "ExclusionEnded",
+    "FindingAttached",
+    "FindingReported",
+    "HealthCapped",
+    "HealthRestored",
+    "IncidentClosed",
+    "IncidentEnd",
+    "IncidentOpened",
+    "JobEvent",
+    "JobSeen",
+    "JobSwitched",
+    "NodeChanged",
+    "NodeEvent",
+    "NodeExcluded",
+    "NodeSuspected",
+    "OutsideChangeSeen",
+    "OwnerDisagreed",
+    "ProgressResumed",
+    "SourceBack",
+    "SourceLost",
+    "StageSet",
+    "StormCleared",
+    "StormOpened",
+    "VerdictReached",
+    "WishChanged",
+]
 
 SCHEMA_VERSION = 1
 
