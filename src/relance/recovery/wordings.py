@@ -1,0 +1,114 @@
+"""How times, durations, faults and actions are said to people. Pure; the same words in CLI, console and notices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from relance.domain.advice import ActionKind, Advice
+from relance.domain.faults import FaultDomain, Remedy
+from relance.domain.verdicts import Verdict
+
+_MINUTE_S = 60.0
+_HOUR_S = 3600.0
+_DAY_S = 86400.0
+_NODES_SHOWN = 4
+
+
+def moment(at: datetime | None, now: datetime) -> str:
+    """A time in UTC: without its date on the same day, `not known` for None."""
+    if at is None:
+        return "not known"
+    at = at.astimezone(UTC)
+    if at.date() == now.astimezone(UTC).date():
+        return at.strftime("%H:%M:%S UTC")
+    return at.strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def duration(seconds: float | None) -> str:
+    """Seconds in the unit that a person would use; `not known` for None."""
+    if seconds is None:
+        return "not known"
+    size = abs(seconds)
+    if size < 10:  # noqa: PLR2004 - one digit after the point is worth reading
+        return f"{seconds:.1f} s"
+    if size < 2 * _MINUTE_S:
+        return f"{seconds:.0f} s"
+    if size < 2 * _HOUR_S:
+        return f"{seconds / _MINUTE_S:.0f} min"
+    if size < 2 * _DAY_S:
+        return f"{seconds / _HOUR_S:.1f} h"
+    return f"{seconds / _DAY_S:.1f} d"
+
+
+def count(number: int, noun: str) -> str:
+    """A number with its noun, `1 node` or `2 nodes`; thousands are set apart."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}".replace(",", " ")
+
+
+def steps(number: int) -> str:
+    """A step with its thousands set apart."""
+    return f"{number:,}".replace(",", " ")
+
+
+def nodes(names: Sequence[str]) -> str:
+    """A few node names in full, many as a number and the first ones."""
+    if not names:
+        return "no node"
+    if len(names) <= _NODES_SHOWN:
+        return ", ".join(names)
+    return f"{len(names)} nodes ({', '.join(names[:_NODES_SHOWN])}, ...)"
+
+
+def fault(verdict: Verdict) -> str:
+    """Whose fault it is, in one of few sentences (operators.md 2a)."""
+    suspects = [item.node for item in verdict.suspects]
+    match verdict.domain:
+        case FaultDomain.HARDWARE | FaultDomain.SYSTEM | FaultDomain.INTERCONNECT if suspects:
+            return f"a node: {nodes(suspects)}; not your code"
+        case FaultDomain.HARDWARE | FaultDomain.SYSTEM:
+            return "a node, which one cannot be told; not your code"
+        case FaultDomain.INTERCONNECT | FaultDomain.STORAGE:
+            return "a shared service; not your code"
+        case FaultDomain.APPLICATION:
+            return "your code or data"
+        case FaultDomain.USER | FaultDomain.SCHEDULER:
+            return "the scheduler or a person decided"
+        case FaultDomain.NONE:
+            return "nobody: nothing is wrong"
+        case FaultDomain.UNKNOWN:
+            return "cannot be told"
+
+
+def action(advice: Advice) -> str:
+    """What an advice would have done, as a phrase."""
+    if advice.park:
+        return "put the job back in the queue, to start later"
+    match advice.action:
+        case Remedy.RESTART:
+            return "restart the job from its last checkpoint"
+        case Remedy.RESTART_EXCLUDING:
+            return f"restart the job from its last checkpoint without {nodes(advice.exclude)}"
+        case Remedy.STOP:
+            return "cancel the job: another try is no use" if advice.cancels_running else "stop: another try is no use"
+        case Remedy.WAIT:
+            return "wait until more is known"
+        case Remedy.NONE:
+            return "nothing"
+
+
+def kind_of_action(kind: ActionKind) -> str:
+    """What a transaction does, as a phrase."""
+    return {
+        ActionKind.RESTART: "restart",
+        ActionKind.PARK: "put back in the queue with a later start",
+        ActionKind.CONSTRAIN: "exclusions added to the job that is already queued",
+        ActionKind.CANCEL: "cancel",
+    }[kind]
+
+
+def confidence(value: float) -> str:
+    """A confidence in words: high from 0.8, fair from 0.5, else low."""
+    if value >= 0.8:  # noqa: PLR2004 - the words' own limits
+        return "high"
+    return "fair" if value >= 0.5 else "low"  # noqa: PLR2004 - the same
