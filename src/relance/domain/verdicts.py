@@ -11,6 +11,7 @@ from relance.domain.faults import FaultDomain, Remedy
 from relance.domain.findings import Coverage, Finding, RuleHit
 from relance.domain.keys import AttemptKey
 from relance.domain.progress import Progress
+from relance.domain.stages import EndRunning
 from relance.domain.views import JobView, NodeView
 
 
@@ -31,6 +32,8 @@ class Suspect:
     strength: Strength
     reason: str
     device: str | None = None
+    before: tuple[datetime, ...] = ()
+    """When this node was suspected earlier, by other incidents: weak evidence counts at its second time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +67,14 @@ class Verdict:
     proven_death: bool = False
     restart_limit_without_progress: int | None = None
     """How many restarts this remedy allows without progress; None: the site's limit (design 7: once, unknown)."""
+    proof: EndRunning | None = None
+    """What would justify ending the attempt if it still runs (design 8); whether the site consents is a gate."""
+    proof_at: datetime | None = None
+    """When that proof was seen."""
+    last_root_at: datetime | None = None
+    """When the newest first line of a rank or node that can name a cause was read: the settle time counts from it."""
+    in_job_restart_at: datetime | None = None
+    """When a restarter inside the job (such as NVRx) was last seen at work, after the fault."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +90,7 @@ class EarlierAttempt:
     made_progress: bool | None = None
     """A new durable checkpoint and enough steps; None: not known, which is not "no"."""
     restarted_by_us: bool = False
+    """Whether we started the job again after this attempt: that restart counts against the budgets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

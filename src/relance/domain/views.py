@@ -115,6 +115,8 @@ class JobView:
     hold: Hold = Hold.NONE
     excluded: tuple[str, ...] = ()
     required: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()
+    """Node features that the job asks for, all of them."""
     requeue_allowed: bool | None = None
     time_limit_s: float | None = None
     work_dir: str = ""

@@ -1,1 +1,20 @@
-"""From an incident, a verdict and a view of the fleet to advice with its guards."""
+"""What to do about an incident, and whether it may begin: pure, with the time passed in."""
+
+from __future__ import annotations
+
+from relance.policy.decisions import decide, same_decision
+from relance.policy.gates import GateQuestion, gates, gates_open
+from relance.policy.questions import Question
+from relance.policy.storms import detect_storm, park_until, storm_has_passed
+
+__all__ = [
+    "GateQuestion",
+    "Question",
+    "decide",
+    "detect_storm",
+    "gates",
+    "gates_open",
+    "park_until",
+    "same_decision",
+    "storm_has_passed",
+]
