@@ -279,6 +279,8 @@ class ActionStepped:
     step: str
     detail: str
     at: datetime
+    accepted_at: datetime | None = None
+    """Set when the scheduler accepted the change that restarts the job (t_act)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,27 +36,38 @@ class IncidentState(Enum):
 
 
 S = IncidentState
-_BEFORE_ACTION = frozenset({S.OPEN, S.JUDGED, S.ADVISED})
-_ALIVE = frozenset(set(S) - {S.CLOSED})
+_BEFORE_ACTION = (S.OPEN, S.JUDGED, S.ADVISED)
+_ALIVE = (*_BEFORE_ACTION, S.ACTING, S.UNSETTLED, S.SETTLED, S.RUNNING)
+_LATE = {S.SETTLED: S.SETTLED, S.RUNNING: S.RUNNING, S.CLOSED: S.CLOSED}
+"""What a controller reports late, after the next attempt was seen already, is recorded and changes no state."""
 
-TRANSITIONS: Mapping[type, tuple[frozenset[IncidentState], IncidentState | None]] = {
-    e.FindingAttached: (_ALIVE, None),
-    e.VerdictReached: (_BEFORE_ACTION, S.JUDGED),
-    e.AdviceIssued: (frozenset({S.JUDGED, S.ADVISED}), S.ADVISED),
-    e.AdviceApproved: (frozenset({S.ADVISED}), None),
-    e.AdviceDenied: (frozenset({S.ADVISED}), None),
-    e.ActionPrepared: (frozenset({S.ADVISED}), None),
-    e.ActionStarted: (frozenset({S.ADVISED}), S.ACTING),
-    e.ActionStepped: (_ALIVE, None),
-    e.ActionSucceeded: (frozenset({S.ACTING, S.UNSETTLED}), S.SETTLED),
-    e.ActionFailed: (frozenset({S.ACTING, S.UNSETTLED}), S.SETTLED),
-    e.ActionAbandoned: (frozenset({S.ACTING, S.UNSETTLED}), S.SETTLED),
-    e.ActionUnknown: (frozenset({S.ACTING}), S.UNSETTLED),
-    e.AttemptRestarted: (_ALIVE - {S.RUNNING}, S.RUNNING),
-    e.ProgressResumed: (frozenset({S.RUNNING}), None),
-    e.IncidentClosed: (_ALIVE, S.CLOSED),
+
+def _to(target: IncidentState, *states: IncidentState) -> dict[IncidentState, IncidentState]:
+    return dict.fromkeys(states, target)
+
+
+def _stay(*states: IncidentState) -> dict[IncidentState, IncidentState]:
+    return {state: state for state in states}
+
+
+TRANSITIONS: Mapping[type, Mapping[IncidentState, IncidentState]] = {
+    e.FindingAttached: _stay(*_ALIVE),
+    e.VerdictReached: _to(S.JUDGED, *_BEFORE_ACTION),
+    e.AdviceIssued: _to(S.ADVISED, S.JUDGED, S.ADVISED),
+    e.AdviceApproved: _stay(S.ADVISED),
+    e.AdviceDenied: _stay(S.ADVISED),
+    e.ActionPrepared: _stay(S.ADVISED),
+    e.ActionStarted: _to(S.ACTING, S.ADVISED),
+    e.ActionStepped: _stay(S.ACTING, S.UNSETTLED, S.SETTLED, S.RUNNING, S.CLOSED),
+    e.ActionSucceeded: _to(S.SETTLED, S.ACTING, S.UNSETTLED) | _LATE,
+    e.ActionFailed: _to(S.SETTLED, S.ACTING, S.UNSETTLED) | _LATE,
+    e.ActionAbandoned: _to(S.SETTLED, S.ACTING, S.UNSETTLED) | _LATE,
+    e.ActionUnknown: _to(S.UNSETTLED, S.ACTING, S.UNSETTLED) | _LATE,
+    e.AttemptRestarted: _to(S.RUNNING, *_BEFORE_ACTION, S.ACTING, S.UNSETTLED, S.SETTLED),
+    e.ProgressResumed: _stay(S.RUNNING),
+    e.IncidentClosed: _to(S.CLOSED, *_ALIVE),
 }
-"""For each event of an incident: the states it may come in, and the state it leads to (None: it stays)."""
+"""For each event of an incident: from which state it leads to which. Anything else is impossible."""
 
 
 class ImpossibleEventError(ValueError):
@@ -148,12 +159,11 @@ def open_incident(event: e.IncidentOpened) -> Incident:
 
 def evolve(incident: Incident, event: e.JobEvent) -> Incident:
     """The incident after one of its events. Raises ImpossibleEventError where the table forbids it."""
-    rule = TRANSITIONS.get(type(event))
-    if rule is None or incident.state not in rule[0]:
+    target = TRANSITIONS.get(type(event), {}).get(incident.state)
+    if target is None:
         message = f"{type(event).__name__} in state {incident.state.value} of incident {incident.id}"
         raise ImpossibleEventError(message)
-    changed = _apply(incident, event)
-    return changed if rule[1] is None else replace(changed, state=rule[1])
+    return replace(_apply(incident, event), state=target)
 
 
 def _apply(incident: Incident, event: e.JobEvent) -> Incident:  # noqa: C901, PLR0911, PLR0912 - one case per event
@@ -241,7 +251,8 @@ def _stepped(incident: Incident, event: e.ActionStepped) -> Incident:
     if action is None or action.id != event.action_id:
         message = f"a step of action {event.action_id}, which incident {incident.id} does not know"
         raise ImpossibleEventError(message)
-    return replace(incident, action=replace(action, steps=(*action.steps, event.step_id)))
+    stepped = replace(action, steps=(*action.steps, event.step_id))
+    return replace(incident, action=stepped, times=_accepted(incident.times, event.accepted_at))
 
 
 def _ended(incident: Incident, event: e.ActionEnded) -> Incident:
@@ -249,9 +260,15 @@ def _ended(incident: Incident, event: e.ActionEnded) -> Incident:
     if action is None or action.id != event.action_id:
         message = f"the end of action {event.action_id}, which incident {incident.id} does not know"
         raise ImpossibleEventError(message)
-    accepted = Stamp(at=event.accepted_at, clock="controller") if event.accepted_at else None
     ended = replace(action, end=type(event).__name__, reason=event.reason, steps=(*action.steps, event.step_id))
-    return replace(incident, action=ended, times=replace(incident.times, act=incident.times.act or accepted))
+    return replace(incident, action=ended, times=_accepted(incident.times, event.accepted_at))
+
+
+def _accepted(times: Milestones, at: datetime | None) -> Milestones:
+    """The first time that the scheduler accepted something of ours is t_act."""
+    if times.act is not None or at is None:
+        return times
+    return replace(times, act=Stamp(at=at, clock="controller"))
 
 
 def _resumed(incident: Incident, event: e.ProgressResumed) -> Incident:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -109,6 +110,10 @@ class History(Protocol):
 
     async def append(self, batch: Append, now: datetime) -> tuple[Recorded, ...]:
         """Store the events. Raises ConflictError, NotUniqueError, NoPermitError, LeaseLostError."""
+        ...
+
+    def subscribe(self, listener: Callable[[tuple[Recorded, ...]], None]) -> None:
+        """Call `listener` on the event loop, after each commit made through this object, with what was stored."""
         ...
 
     async def load(self, stream: Stream) -> Snapshot:

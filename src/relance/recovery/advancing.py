@@ -1,0 +1,136 @@
+"""Advancing an incident: verify, judge, decide, in this order, until nothing more follows. Pure.
+
+The same situation always gives the same events; after a crash the record is folded again and advanced again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from relance.attribution import attribute
+from relance.domain import events as e
+from relance.domain import records
+from relance.domain.advice import Advice
+from relance.domain.clocks import Stamp
+from relance.domain.incidents import Incident, IncidentState
+from relance.domain.records import JobRecord
+from relance.domain.verdicts import Verdict
+from relance.policy import Question, decide, same_decision
+from relance.recovery.situations import Situation, case_file, earlier_attempts, fleet_view
+from relance.recovery.verify import verification, wake_at
+
+_BEFORE_ACTION = frozenset({IncidentState.OPEN, IncidentState.JUDGED, IncidentState.ADVISED})
+_MOST_STEPS = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advance:
+    """What follows from a situation: events to append, and when time alone may bring more."""
+
+    events: tuple[e.JobEvent, ...]
+    wake_at: datetime | None
+
+
+def advance(situation: Situation) -> Advance:
+    """Advance the open incident of a job as far as the situation allows."""
+    record = situation.record
+    found: list[e.JobEvent] = []
+    for _ in range(_MOST_STEPS):
+        incident = record.open_incident
+        if incident is None:
+            return Advance(events=tuple(found), wake_at=None)
+        step = _next(situation, record, incident)
+        if not step:
+            break
+        for event in step:
+            changed = records.apply(record, event)
+            assert isinstance(changed, JobRecord)  # noqa: S101 - a job's record stays one
+            record = changed
+        found += step
+    return Advance(events=tuple(found), wake_at=_wake(situation, record))
+
+
+def _next(situation: Situation, record: JobRecord, incident: Incident) -> tuple[e.JobEvent, ...]:
+    proof = verification(situation.evidence(record, incident))
+    if proof:
+        return proof
+    if incident.state not in _BEFORE_ACTION:
+        return ()
+    verdict = attribute(case_file(situation, record, incident))
+    if (
+        incident.verdict is None
+        or incident.judged_findings != len(incident.findings)
+        or _differs(incident.verdict, verdict)
+    ):
+        return (
+            e.VerdictReached(
+                incident_id=incident.id,
+                verdict=verdict,
+                findings=len(incident.findings),
+                at=Stamp(at=situation.now, clock="server"),
+            ),
+        )
+    return _advise(situation, record, incident, verdict)
+
+
+def _advise(situation: Situation, record: JobRecord, incident: Incident, verdict: Verdict) -> tuple[e.JobEvent, ...]:
+    old = incident.advice
+    fresh = decide(
+        Question(
+            incident=incident,
+            record=record,
+            verdict=verdict,
+            progress=situation.progress.get(incident.attempt),
+            fleet=fleet_view(situation),
+            limits=situation.rules.limits,
+            earlier=earlier_attempts(situation, record, incident),
+            now=situation.now,
+            generation=_next_generation(record, incident),
+        )
+    )
+    if old is not None and incident.state is IncidentState.ADVISED and not _is_due(old, fresh, situation.now):
+        return ()
+    return (e.AdviceIssued(incident_id=incident.id, advice=fresh, at=Stamp(at=situation.now, clock="server")),)
+
+
+def _is_due(old: Advice, fresh: Advice, now: datetime) -> bool:
+    """Whether a newer generation is needed: the decision changed, or one that may begin has expired."""
+    return not same_decision(old, fresh) or (old.may_begin and old.expires_at <= now)
+
+
+def _next_generation(record: JobRecord, incident: Incident) -> int:
+    """Generations count from 1 per attempt, over all its incidents."""
+    used = [item.advice.generation for item in record.incidents if item.attempt == incident.attempt and item.advice]
+    return max(used, default=0) + 1
+
+
+def _differs(old: Verdict, new: Verdict) -> bool:
+    """Whether a verdict says something else than the one in force; evidence and words alone do not count."""
+
+    def essence(verdict: Verdict) -> tuple[object, ...]:
+        suspects = tuple((item.node, item.strength) for item in verdict.suspects)
+        return (
+            verdict.domain,
+            verdict.cause,
+            verdict.remedy,
+            suspects,
+            verdict.fingerprint,
+            verdict.proven_death,
+            verdict.restart_limit_without_progress,
+        )
+
+    return essence(old) != essence(new)
+
+
+def _wake(situation: Situation, record: JobRecord) -> datetime | None:
+    incident = record.open_incident
+    if incident is None:
+        return None
+    times = [wake_at(situation.evidence(record, incident))]
+    advice = incident.advice
+    if advice is not None and incident.state in _BEFORE_ACTION:
+        times += [advice.decide_again_at, advice.settle_until]
+        times += [advice.expires_at] if advice.may_begin else []
+    later = [at for at in times if at is not None and at > situation.now]
+    return min(later, default=None)

@@ -1,0 +1,274 @@
+"""`LocalBackend`: the server's side of the one seam, in process. The HTTP server puts the same object behind routes."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import datetime, timedelta
+
+from relance.domain import events as e
+from relance.domain.advice import Claim, ClaimReply, Lease, StepRecord
+from relance.domain.keys import AttemptKey
+from relance.domain.observations import WatcherBatch
+from relance.domain.records import ClusterRecord, JobRecord
+from relance.domain.stages import Stage
+from relance.domain.streams import Recorded, Stream
+from relance.domain.views import ClusterReport
+from relance.ports.backends import Assignments, BackendRefusedError, BackendUnavailableError, Order, Orders
+from relance.ports.clocks import Clock
+from relance.ports.histories import (
+    Append,
+    ConflictError,
+    History,
+    HistoryError,
+    LeaseLostError,
+    NoPermitError,
+    NotUniqueError,
+    Snapshot,
+)
+from relance.recovery.assigning import assignment, followed, view_of
+from relance.recovery.claims import Counter, action_id, incident_of, refusal, restart_permits, started
+from relance.recovery.intake import finding_events
+from relance.recovery.live import Bell, Live
+from relance.recovery.loop import Loop
+from relance.recovery.ordering import job_stage, order, standing, switch
+from relance.recovery.reporting import Reporting
+from relance.recovery.sites import Site
+from relance.recovery.situations import active_exclusions
+from relance.recovery.stepping import step_events
+
+_TRIES = 20
+_STORE_EVERY = timedelta(seconds=5)
+"""Progress and checkpoints without a finding are written at most this often: what a crash loses is read again."""
+
+
+class LocalBackend:
+    """Implements `relance.ports.backends.Backend` over a history and the recovery loop."""
+
+    def __init__(self, history: History, live: Live, loop: Loop, site: Site, clock: Clock) -> None:
+        """Take the parts; `loop` is woken by whatever is appended."""
+        self._history = history
+        self._live = live
+        self._loop = loop
+        self._site = site
+        self._clock = clock
+        self._bell = Bell()
+        self._reporting = Reporting(history, live, loop, clock)
+        self._stored_at: dict[AttemptKey, datetime] = {}
+        history.subscribe(self._appended)
+        history.subscribe(loop.heard)
+
+    async def assignments(self, cluster: str) -> Assignments:
+        """The attempts that the cluster's watcher should follow."""
+        now, rules = self._clock.now(), self._site.rules(cluster)
+        position = await self._head()
+        found = []
+        report = self._live.reports.get(cluster)
+        stages = await self._cluster(cluster)
+        for view in report.jobs if report else ():
+            record = (await self._history.load(Stream.of_job(view.job_key(cluster)))).record
+            if not isinstance(record, JobRecord) or not record.name:
+                continue
+            stage = job_stage(record, stages, rules, now).stage
+            if followed(view, stage, rules, now):
+                found.append(assignment(record, view, rules, await self._loop.progress_of(record)))
+        self._live.followed[cluster] = len(found)
+        self._live.watched_at[cluster] = now
+        return Assignments(assignments=tuple(found), position=position, as_of=now)
+
+    async def checkpoint(self, attempt: AttemptKey) -> str | None:
+        """The watcher's last checkpoint of an attempt."""
+        return await self._history.checkpoint(attempt)
+
+    async def submit(self, batch: WatcherBatch) -> None:
+        """Store what a watcher has of one attempt. Raises BackendRefusedError for an attempt of an unknown job."""
+        now, stream = self._clock.now(), Stream.of_job(batch.attempt.job)
+        self._live.watched_at[batch.attempt.job.cluster] = now
+        if batch.progress is not None:
+            self._live.progress[batch.attempt] = batch.progress
+        self._live.coverage[batch.attempt] = batch.coverage
+        for _ in range(_TRIES):
+            snapshot = await self._load(stream)
+            record = snapshot.record
+            if not isinstance(record, JobRecord) or snapshot.version == 0:
+                message = f"no controller has reported job {batch.attempt.job}"
+                raise BackendRefusedError(message)
+            events = finding_events(record, batch.findings, now)
+            if not events and not batch.attachments and not self._is_due(batch, now):
+                break
+            append = _append_of(snapshot, batch, events)
+            if await self._try(append):
+                self._stored_at[batch.attempt] = now
+                break
+        else:
+            message = f"{stream} is too busy"
+            raise BackendUnavailableError(message)
+        if record.open_incident is not None or events:
+            self._loop.wake(stream)
+
+    async def report(self, report: ClusterReport) -> None:
+        """Take in a whole look at a cluster."""
+        await self._reporting.take(report)
+
+    async def orders(self, cluster: str, holder: str) -> Orders:
+        """Take or renew the lease and give the advice in force."""
+        now, rules = self._clock.now(), self._site.rules(cluster)
+        position = await self._head()
+        lease = await self._history.take_lease(cluster, holder, rules.lease_s, now)
+        stages = await self._cluster(cluster)
+        report = self._live.reports.get(cluster)
+        exclusions = active_exclusions(await self._history.nodes(cluster), now)
+        found: list[Order] = []
+        for row in await self._history.incidents(open_only=True, cluster=cluster, limit=10_000):
+            record = (await self._history.load(Stream.of_job(row.job))).record
+            if not isinstance(record, JobRecord):
+                continue
+            ours = tuple(item.node for item in exclusions if item.job == str(row.job))
+            view = view_of(report, row.job.raw_id)
+            made = order(record, row.incident, job_stage(record, stages, rules, now), view, ours)
+            found += [made] if made is not None else []
+        acting = await self._acting(report, stages, now)
+        return Orders(lease=lease, orders=tuple(found), position=position, acting=acting)
+
+    async def claim(self, claim: Claim) -> ClaimReply:
+        """Begin an advice: all checks and the append are one transaction on the job's stream."""
+        stream = Stream.of_job(claim.attempt.job)
+        rules = self._site.rules(claim.cluster)
+        for _ in range(_TRIES):
+            now = self._clock.now()
+            snapshot = await self._load(stream)
+            record = snapshot.record
+            if not isinstance(record, JobRecord):
+                return ClaimReply(granted=False, reason="no such job")
+            incident = incident_of(record, claim)
+            action = incident.action if incident else None
+            if action is not None and action.id == action_id(claim) and action.holder == claim.holder:
+                return ClaimReply(granted=True, action_id=action.id, reason="granted before")
+            stages = await self._cluster(claim.cluster)
+            counter = Counter(
+                stage=job_stage(record, stages, rules, now),
+                standing=standing(record, rules),
+                switch=switch(record, now),
+                report=self._live.reports.get(claim.cluster),
+                view_max_age_s=rules.limits.view_max_age_s,
+                now=now,
+            )
+            reason = refusal(counter, incident, claim)
+            if reason is not None or incident is None:
+                return ClaimReply(granted=False, reason=reason or "no such incident")
+            append = Append(
+                stream=stream,
+                expected_version=snapshot.version,
+                events=(started(incident, claim, counter.stage, now),),
+                keep_wake=True,
+                unique=(f"restart/{claim.attempt}",),
+                permits=restart_permits(stages, record, rules.limits.storms),
+                lease=Lease(
+                    cluster=claim.cluster, holder=claim.holder, epoch=claim.lease_epoch, duration_s=rules.lease_s
+                ),
+            )
+            try:
+                await self._history.append(append, now)
+            except ConflictError:
+                continue
+            except (NotUniqueError, NoPermitError, LeaseLostError) as error:
+                return ClaimReply(granted=False, reason=str(error))
+            return ClaimReply(granted=True, action_id=action_id(claim))
+        message = f"{stream} is too busy"
+        raise BackendUnavailableError(message)
+
+    async def record(self, step: StepRecord) -> None:
+        """Store a step of a preparation or transaction."""
+        stream = Stream.of_job(step.attempt.job)
+        for _ in range(_TRIES):
+            snapshot = await self._load(stream)
+            if not isinstance(snapshot.record, JobRecord) or snapshot.version == 0:
+                message = f"no such job: {step.attempt.job}"
+                raise BackendRefusedError(message)
+            stage = await self._stage_of(snapshot.record)
+            events = step_events(snapshot.record, step, stage)
+            if not events:
+                return
+            append = Append(stream=stream, expected_version=snapshot.version, events=events, keep_wake=True)
+            if await self._try(append):
+                return
+        message = f"{stream} is too busy"
+        raise BackendUnavailableError(message)
+
+    async def wait(self, after: int, timeout_s: float) -> int:
+        """The history's head as soon as it is beyond `after`."""
+        self._bell.ring(await self._head())
+        return await self._bell.wait(after, timeout_s)
+
+    def _appended(self, recorded: tuple[Recorded, ...]) -> None:
+        if recorded:
+            self._bell.ring(recorded[-1].position)
+
+    def _is_due(self, batch: WatcherBatch, now: datetime) -> bool:
+        last = self._stored_at.get(batch.attempt)
+        fresh = batch.progress is not None or batch.checkpoint is not None
+        return fresh and (last is None or now - last >= _STORE_EVERY or now < last)
+
+    async def _try(self, append: Append) -> bool:
+        try:
+            await self._history.append(append, self._clock.now())
+        except ConflictError:
+            return False
+        except HistoryError as error:
+            raise BackendUnavailableError(str(error)) from error
+        return True
+
+    async def _load(self, stream: Stream) -> Snapshot:
+        try:
+            return await self._history.load(stream)
+        except HistoryError as error:
+            raise BackendUnavailableError(str(error)) from error
+
+    async def _head(self) -> int:
+        try:
+            return await self._history.head()
+        except HistoryError as error:
+            raise BackendUnavailableError(str(error)) from error
+
+    async def _cluster(self, cluster: str) -> ClusterRecord:
+        record = (await self._load(Stream.of_cluster(cluster))).record
+        return record if isinstance(record, ClusterRecord) else ClusterRecord(cluster=cluster)
+
+    async def _stage_of(self, record: JobRecord) -> Stage:
+        cluster = record.job.cluster
+        return job_stage(record, await self._cluster(cluster), self._site.rules(cluster), self._clock.now()).stage
+
+    async def _acting(self, report: ClusterReport | None, stages: ClusterRecord, now: datetime) -> tuple[str, ...]:
+        """Attempts whose job is effectively at `act`: what the controller's ledger notes as taken."""
+        found = []
+        for view in report.jobs if report else ():
+            key = view.attempt_key(stages.cluster)
+            record = (await self._load(Stream.of_job(key.job))).record
+            if isinstance(record, JobRecord) and record.name:
+                stage = job_stage(record, stages, self._site.rules(stages.cluster), now).stage
+                found += [str(key)] if stage is Stage.ACT else []
+        return tuple(found)
+
+
+def _append_of(snapshot: Snapshot, batch: WatcherBatch, events: tuple[e.JobEvent, ...]) -> Append:
+    return Append(
+        stream=snapshot.stream,
+        expected_version=snapshot.version,
+        events=(*events, *_kept(batch)),
+        keep_wake=True,
+        checkpoints=((batch.attempt, batch.checkpoint),) if batch.checkpoint is not None else (),
+        progress=((batch.attempt, batch.progress),) if batch.progress is not None else (),
+        attachments=tuple((batch.attempt, item) for item in batch.attachments),
+    )
+
+
+def _kept(batch: WatcherBatch) -> tuple[e.AttachmentKept, ...]:
+    return tuple(
+        e.AttachmentKept(
+            attempt=batch.attempt,
+            file=item.file,
+            start_offset=item.start_offset,
+            size_bytes=len(item.data),
+            digest=hashlib.sha256(item.data).hexdigest(),
+        )
+        for item in batch.attachments
+    )

@@ -1,0 +1,98 @@
+"""Claims: whether a controller may begin an advice now. Pure; the append that follows is the one transaction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from relance.domain import events as e
+from relance.domain.advice import Answer, Claim, PermitWish
+from relance.domain.incidents import Incident, IncidentState
+from relance.domain.keys import stable_id
+from relance.domain.limits import StormLimits
+from relance.domain.records import ClusterRecord, JobRecord
+from relance.domain.stages import EffectiveStage, Stage, Standing
+from relance.domain.views import ClusterReport
+from relance.policy import GateQuestion, gates
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counter:
+    """What a claim is checked against."""
+
+    stage: EffectiveStage
+    standing: Standing
+    switch: Stage | None
+    report: ClusterReport | None
+    view_max_age_s: float
+    now: datetime
+
+
+def incident_of(record: JobRecord, claim: Claim) -> Incident | None:
+    """The incident that a claimed advice belongs to."""
+    return next(
+        (item for item in record.incidents if item.advice is not None and item.advice.id == claim.advice_id), None
+    )
+
+
+def refusal(counter: Counter, incident: Incident | None, claim: Claim) -> str | None:
+    """Why a claim may not be granted; None when nothing speaks against it."""
+    if incident is None or incident.advice is None:
+        return "there is no such advice in force"
+    advice = incident.advice
+    if advice.generation != claim.generation or advice.attempt != claim.attempt:
+        return f"generation {claim.generation} was voided by {advice.generation}"
+    if incident.state is not IncidentState.ADVISED:
+        return f"the incident is {incident.state.value}"
+    if not advice.may_begin:
+        return "this advice does not ask for an action now"
+    if advice.expires_at <= counter.now:
+        return f"the advice expired at {advice.expires_at.isoformat()}"
+    if counter.report is None or (counter.now - counter.report.as_of).total_seconds() > counter.view_max_age_s:
+        return f"the newest look at the scheduler is older than {counter.view_max_age_s:.0f} s"
+    question = GateQuestion(
+        advice=advice,
+        stage=counter.stage,
+        standing=counter.standing,
+        switch=counter.switch,
+        approval=incident.approval,
+        effect_digest=claim.effect.digest,
+        facts=counter.report.facts,
+        lease_held=True,  # the append that follows checks it in its transaction
+        now=counter.now,
+    )
+    closed = [gate for gate in gates(question) if gate.answer is not Answer.YES]
+    return "; ".join(f"{gate.name}: {gate.reason}" for gate in closed) if closed else None
+
+
+def action_id(claim: Claim) -> str:
+    """The id of the action that a claim begins: the same for the same advice, so that a repeated claim is harmless."""
+    return stable_id("act", claim.advice_id, claim.generation)
+
+
+def started(incident: Incident, claim: Claim, stage: EffectiveStage, now: datetime) -> e.ActionStarted:
+    """The event that a granted claim appends."""
+    return e.ActionStarted(
+        incident_id=incident.id,
+        action_id=action_id(claim),
+        advice_id=claim.advice_id,
+        generation=claim.generation,
+        attempt=claim.attempt,
+        kind=claim.kind,
+        effect=claim.effect,
+        holder=claim.holder,
+        lease_epoch=claim.lease_epoch,
+        stage=stage.stage,
+        at=now,
+    )
+
+
+def restart_permits(cluster: ClusterRecord, record: JobRecord, limits: StormLimits) -> tuple[PermitWish, ...]:
+    """The limits over many jobs that a restart counts against: the cluster's bucket, and the array's."""
+    after_storm = cluster.storm is not None and cluster.storm.cleared_at is not None
+    burst = 1 if after_storm else limits.bucket_burst
+    refill_s = limits.after_storm_refill_s if after_storm else limits.bucket_refill_s
+    wishes = [PermitWish(scope=f"restart/{cluster.cluster}", burst=burst, refill_s=refill_s)]
+    if record.array:
+        wishes.append(PermitWish(scope=f"restart/{cluster.cluster}/{record.array}", burst=burst, refill_s=refill_s))
+    return tuple(wishes)

@@ -1,0 +1,251 @@
+"""Intake: from a controller's reports and a watcher's findings to events. Pure.
+
+Exit detection lives here: an attempt that the scheduler calls failed is a finding of its own.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from relance.domain import events as e
+from relance.domain.clocks import Milestones, Stamp
+from relance.domain.findings import Certainty, Finding, FindingKind, Sign
+from relance.domain.incidents import Incident, IncidentState
+from relance.domain.keys import AttemptKey, stable_id
+from relance.domain.progress import Progress
+from relance.domain.records import AttemptRecord, JobRecord, NodeRecord
+from relance.domain.views import Hold, JobState, JobView, NodeState, NodeView, PastAttempt
+
+_OPENING = frozenset(set(FindingKind) - {FindingKind.NODE_HEALTH})
+_ENDED_BY_OTHERS = frozenset({JobState.CANCELLED, JobState.PREEMPTED, JobState.TIMEOUT, JobState.DEADLINE})
+
+
+def job_events(
+    record: JobRecord, view: JobView, past: tuple[PastAttempt, ...], progress: Progress | None, now: datetime
+) -> tuple[e.JobEvent, ...]:
+    """What a fresh look at a job adds to its stream. An empty record means that the job is new."""
+    cluster = record.job.cluster
+    key = AttemptKey(job=record.job, restart_count=view.restart_count)
+    found: list[e.JobEvent] = []
+    if not record.name and not record.attempts:
+        found.append(_job_seen(record, view))
+    elif record.wish != view.wish:
+        found.append(e.WishChanged(job=record.job, wish=view.wish))
+    found += _earlier_attempts(record, view, past, now)
+    found += _outside(record, view, key)
+    known = record.attempt(key)
+    if _has_begun(view) and (known is None or known.started_at is None or (view.nodes and not known.nodes)):
+        by_us = any(_restart_of(item, key) for item in record.incidents)
+        found.append(e.AttemptStarted(attempt=key, nodes=view.nodes, started_at=view.started_at, by_us=by_us))
+    if view.state.is_over and (known is None or known.outcome is None):
+        found.append(_attempt_ended(key, view, progress))
+        if view.state.is_failure:
+            found += finding_events(record, (exit_finding(cluster, key, view, progress, now),), now)
+    return tuple(found)
+
+
+def exit_finding(cluster: str, key: AttemptKey, view: JobView, progress: Progress | None, now: datetime) -> Finding:
+    """The finding that an attempt ended badly, from the scheduler's words alone."""
+    ended = view.ended_at or now
+    code = "" if view.exit_code is None else f", exit code {view.exit_code}:{view.exit_signal or 0}"
+    signs = frozenset({Sign.NODE_DOWN}) if view.state is JobState.NODE_FAIL else frozenset({Sign.PROCESS_DEATH})
+    return Finding(
+        id=stable_id("fnd", key, "exit", view.state.value),
+        attempt=key,
+        detector="exit",
+        kind=FindingKind.EXIT,
+        certainty=Certainty.CONFIRMED,
+        symptom=f"ended_{view.state.value}",
+        summary=f"{cluster}: the scheduler says {view.state.value}{code}",
+        first_evidence_at=ended,
+        symptom_at=(progress.step_at if progress and progress.step_at else ended),
+        signs=signs,
+        progress=progress,
+    )
+
+
+def node_lost_finding(key: AttemptKey, node: NodeView, progress: Progress | None, now: datetime) -> Finding:
+    """The finding that the scheduler lost a node of a running attempt."""
+    since = node.since or now
+    return Finding(
+        id=stable_id("fnd", key, "node_down", node.name),
+        attempt=key,
+        detector="exit",
+        kind=FindingKind.CRASH,
+        certainty=Certainty.CONFIRMED,
+        symptom="node_down",
+        summary=f"the scheduler lost node {node.name}: {node.reason or 'no reason given'}",
+        first_evidence_at=since,
+        symptom_at=since,
+        signs=frozenset({Sign.NODE_DOWN}),
+        progress=progress,
+    )
+
+
+def finding_events(record: JobRecord, findings: tuple[Finding, ...], now: datetime) -> tuple[e.JobEvent, ...]:
+    """The events that store findings and open or join an incident. A finding that is known adds nothing."""
+    found: list[e.JobEvent] = []
+    known = set(record.finding_ids)
+    opened: dict[AttemptKey, str] = {item.attempt: item.id for item in record.incidents if item.is_open}
+    closed = {item.attempt for item in record.incidents if not item.is_open}
+    for finding in findings:
+        if finding.id in known:
+            continue
+        known.add(finding.id)
+        found.append(e.FindingReported(finding=finding))
+        incident_id = opened.get(finding.attempt)
+        if incident_id is not None:
+            found.append(e.FindingAttached(incident_id=incident_id, finding_id=finding.id))
+        elif finding.kind in _OPENING and _may_open(record, finding, closed):
+            found += _close_older(record, finding, opened, now)
+            opened = {finding.attempt: stable_id("inc", finding.attempt, finding.id)}
+            found.append(_opened(opened[finding.attempt], finding, now))
+    return tuple(found)
+
+
+def node_events(cluster: str, record: NodeRecord, view: NodeView, now: datetime) -> tuple[e.NodeEvent, ...]:
+    """What a fresh look at a node adds to its stream: only a change of state, never work coming and going."""
+    calm = {NodeState.IDLE, NodeState.ALLOCATED}
+    same = record.state is view.state or {record.state, view.state} <= calm
+    if same and (record.reason == view.reason or view.state in calm):
+        return ()
+    if record.state is NodeState.UNKNOWN and view.state in calm:
+        return ()
+    return (
+        e.NodeChanged(
+            cluster=cluster,
+            node=view.name,
+            state=view.state,
+            reason=view.reason,
+            set_by=view.set_by,
+            at=view.since or now,
+        ),
+    )
+
+
+def _job_seen(record: JobRecord, view: JobView) -> e.JobSeen:
+    return e.JobSeen(
+        job=record.job,
+        name=view.name,
+        user=view.user,
+        owner_uid=view.owner_uid,
+        partition=view.partition,
+        workflow=view.wish.workflow or f"{view.user}/{view.name}",
+        node_count=view.node_count,
+        wish=view.wish,
+        array=view.array,
+    )
+
+
+def _has_begun(view: JobView) -> bool:
+    return view.state in (JobState.RUNNING, JobState.COMPLETING) or (view.state.is_over and view.started_at is not None)
+
+
+def _restart_of(incident: Incident, key: AttemptKey) -> bool:
+    return (
+        incident.action is not None
+        and incident.attempt.job == key.job
+        and incident.attempt.restart_count + 1 == key.restart_count
+    )
+
+
+def _earlier_attempts(
+    record: JobRecord, view: JobView, past: tuple[PastAttempt, ...], now: datetime
+) -> list[e.JobEvent]:
+    """Attempts that ended while nobody looked: from accounting, else as `requeued` once a later one is seen."""
+    found: list[e.JobEvent] = []
+    rows = {row.restart_count: row for row in past if row.raw_id == view.raw_id}
+    seen = {item.attempt.restart_count: item for item in record.attempts}
+    for count in range(view.restart_count):
+        known = seen.get(count)
+        row = rows.get(count)
+        if known is not None and known.outcome is not None:
+            continue
+        if known is None and row is None:
+            continue  # never seen by anybody we can ask
+        key = AttemptKey(job=record.job, restart_count=count)
+        if known is None and row is not None:
+            found.append(e.AttemptStarted(attempt=key, nodes=row.nodes, started_at=row.started_at))
+        found.append(
+            e.AttemptEnded(
+                attempt=key,
+                outcome=row.state if row else JobState.REQUEUED,
+                ended_at=(row.ended_at if row else None) or now,
+                exit_code=row.exit_code if row else None,
+                exit_signal=row.exit_signal if row else None,
+                cancelled_by=row.cancelled_by if row else None,
+            )
+        )
+    return found
+
+
+def _outside(record: JobRecord, view: JobView, key: AttemptKey) -> list[e.JobEvent]:
+    """What people and the scheduler did, each once."""
+    changes: list[tuple[str, str, str | None, datetime | None]] = []
+    newest = max((item.attempt.restart_count for item in record.attempts), default=view.restart_count)
+    if view.restart_count > newest and not any(_restart_of(item, key) for item in record.incidents):
+        changes.append(("requeue", f"restart count is {view.restart_count}", None, view.submitted_at))
+    if view.state is JobState.CANCELLED:
+        who = None if view.cancelled_by is None else f"uid {view.cancelled_by}"
+        changes.append(("cancel", f"attempt {view.restart_count}", who, view.ended_at))
+    if view.hold in (Hold.USER, Hold.ADMIN):
+        changes.append(("hold", f"attempt {view.restart_count} by {view.hold.value}", None, None))
+    if view.preempted_at is not None:
+        changes.append(("preempt", f"attempt {view.restart_count}", "scheduler", view.preempted_at))
+    if view.state in _ENDED_BY_OTHERS - {JobState.CANCELLED, JobState.PREEMPTED}:
+        changes.append((view.state.value, f"attempt {view.restart_count}", "scheduler", view.ended_at))
+    return [
+        e.OutsideChangeSeen(job=record.job, change=change, detail=detail, who=who, at=at)
+        for change, detail, who, at in changes
+        if f"{change}: {detail}" not in record.outside
+    ]
+
+
+def _attempt_ended(key: AttemptKey, view: JobView, progress: Progress | None) -> e.AttemptEnded:
+    return e.AttemptEnded(
+        attempt=key,
+        outcome=view.state,
+        ended_at=view.ended_at,
+        exit_code=view.exit_code,
+        exit_signal=view.exit_signal,
+        cancelled_by=view.cancelled_by,
+        highest_step=progress.highest_step if progress else None,
+        durable_step=progress.checkpoint_durable if progress else None,
+    )
+
+
+def _may_open(record: JobRecord, finding: Finding, closed: set[AttemptKey]) -> bool:
+    """Whether a finding opens an incident: not for an attempt that a newer one has replaced, or one dealt with.
+
+    An attempt that went on after a closed incident may have another; one that has ended was dealt with.
+    """
+    newest = max((item.attempt.restart_count for item in record.attempts), default=0)
+    if finding.attempt.restart_count < newest:
+        return False
+    attempt: AttemptRecord | None = record.attempt(finding.attempt)
+    over = attempt is not None and attempt.outcome is not None
+    return not (over and finding.attempt in closed)
+
+
+def _close_older(record: JobRecord, finding: Finding, opened: dict[AttemptKey, str], now: datetime) -> list[e.JobEvent]:
+    """An incident of an earlier attempt ends as relapsed when the next attempt opens its own."""
+    reason = f"attempt {finding.attempt.restart_count} has an incident of its own"
+    return [
+        e.IncidentClosed(incident_id=item.id, end=e.IncidentEnd.RELAPSED, reason=reason, at=now)
+        for item in record.incidents
+        if item.is_open and item.attempt in opened and item.state is not IncidentState.CLOSED
+    ]
+
+
+def _opened(incident_id: str, finding: Finding, now: datetime) -> e.IncidentOpened:
+    return e.IncidentOpened(
+        incident_id=incident_id,
+        attempt=finding.attempt,
+        finding_id=finding.id,
+        opened_at=now,
+        times=Milestones(
+            fault=Stamp(at=finding.first_evidence_at, clock="log"),
+            symptom=Stamp(at=finding.symptom_at, clock="log"),
+            detect=Stamp(at=now, clock="server"),
+        ),
+    )

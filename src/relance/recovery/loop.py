@@ -1,0 +1,252 @@
+"""The loop: wakes for a stream, gathers its situation, advances it, appends. Nobody calls back.
+
+A lost race is a `ConflictError`: the stream is loaded and advanced again. A wake-up says which stream, never what to
+do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from datetime import datetime, timedelta
+
+import structlog
+
+from relance.domain import events as e
+from relance.domain.advice import Exclusion
+from relance.domain.incidents import Incident
+from relance.domain.keys import AttemptKey, JobKey
+from relance.domain.progress import Progress
+from relance.domain.records import ClusterRecord, JobRecord, NodeRecord
+from relance.domain.streams import Recorded, Stream
+from relance.domain.verdicts import FleetSign
+from relance.ports.clocks import Clock
+from relance.ports.histories import Append, ConflictError, History, HistoryError, Snapshot
+from relance.recovery.advancing import advance
+from relance.recovery.claims import restart_permits
+from relance.recovery.health import Pulse, health_events, storm_events
+from relance.recovery.live import Live
+from relance.recovery.sites import ClusterRules, Site
+from relance.recovery.situations import Situation, findings_of, fleet_signs
+
+_TRIES = 20
+_LOG = structlog.get_logger(__name__)
+
+
+class Loop:
+    """Drives every open incident forward. Several loops over one history do no harm: one of them loses the race."""
+
+    def __init__(self, history: History, live: Live, site: Site, clock: Clock) -> None:
+        """Take the history to drive, what the agents last said, the site's rules and the time."""
+        self._history = history
+        self._live = live
+        self._site = site
+        self._clock = clock
+        self._started_at = clock.now()
+        self._dirty: dict[Stream, None] = {}
+        self._woken = asyncio.Event()
+        self._failures: dict[Stream, int] = {}
+
+    def wake(self, stream: Stream) -> None:
+        """Ask for a stream to be looked at soon."""
+        self._dirty[stream] = None
+        self._woken.set()
+
+    def heard(self, recorded: tuple[Recorded, ...]) -> None:
+        """A listener for the history: whatever is appended to a job or cluster is looked at."""
+        for item in recorded:
+            if item.stream.kind != "node":
+                self.wake(item.stream)
+
+    async def run(self) -> None:
+        """Run until cancelled: first everything that is open, then what is woken or due."""
+        for row in await self._history.incidents(open_only=True, limit=100_000):
+            self.wake(Stream.of_job(row.job))
+        while True:
+            await self.tick()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(await self._pause_s()):
+                    await self._woken.wait()
+
+    async def tick(self) -> int:
+        """Advance all that is woken or due; gives how many events were appended."""
+        self._woken.clear()
+        for stream in await self._history.due(self._clock.now()):
+            self._dirty[stream] = None
+        woken, self._dirty = list(self._dirty), {}
+        return sum([await self._safely(stream) for stream in woken])
+
+    async def advance(self, stream: Stream) -> int:
+        """Advance one stream until nothing more follows; gives how many events were appended."""
+        if stream.kind == "cluster":
+            return await self.watch_cluster(stream.subject)
+        for _ in range(_TRIES):
+            snapshot = await self._history.load(stream)
+            if not isinstance(snapshot.record, JobRecord) or snapshot.version == 0:
+                return 0
+            situation = await self.gather(snapshot, snapshot.record)
+            result = advance(situation)
+            if not result.events and result.wake_at == snapshot.wake_at:
+                await self._after(snapshot.record)
+                return 0
+            batch = Append(
+                stream=stream,
+                expected_version=snapshot.version,
+                events=result.events,
+                wake_at=result.wake_at,
+            )
+            try:
+                await self._history.append(batch, self._clock.now())
+            except ConflictError:
+                continue
+            return len(result.events)
+        message = f"{stream} changed under {_TRIES} attempts to advance it"
+        raise HistoryError(message)
+
+    async def gather(self, snapshot: Snapshot, record: JobRecord) -> Situation:
+        """Everything that bears on a job's open incident, now."""
+        now, cluster = self._clock.now(), record.job.cluster
+        rules = self._site.rules(cluster)
+        report = self._live.reports.get(cluster)
+        record_of_cluster = await self._cluster(cluster)
+        open_incident = record.open_incident
+        free_at: list[datetime] = []
+        if open_incident is not None:
+            for wish in restart_permits(record_of_cluster, record, rules.limits.storms):
+                at = await self._history.permit_free_at(wish, now)
+                free_at += [at] if at is not None else []
+        signs = await self._signs(cluster, rules, now) if open_incident is not None else ()
+        return Situation(
+            record=record,
+            findings=findings_of(await self._history.read(snapshot.stream)) if open_incident is not None else {},
+            progress=await self.progress_of(record),
+            report=report,
+            cluster=record_of_cluster,
+            nodes=await self._history.nodes(cluster) if open_incident is not None else (),
+            fleet=signs,
+            coverage=self._live.coverage.get(open_incident.attempt, ()) if open_incident is not None else (),
+            permit_free_at=max(free_at, default=None),
+            rules=rules,
+            now=now,
+        )
+
+    async def progress_of(self, record: JobRecord) -> dict[AttemptKey, Progress]:
+        """The newest progress of each attempt of a job: what was said last, else what is stored."""
+        newest = max((item.attempt.restart_count for item in record.attempts), default=0)
+        keys = {item.attempt for item in record.attempts} | {AttemptKey(job=record.job, restart_count=newest + 1)}
+        found: dict[AttemptKey, Progress] = {}
+        for key in keys:
+            progress = self._live.progress.get(key)
+            if progress is None:
+                progress = await self._history.progress(key)
+                if progress is not None:
+                    self._live.progress[key] = progress
+            if progress is not None:
+                found[key] = progress
+        return found
+
+    async def watch_cluster(self, cluster: str) -> int:
+        """Losses, returns and storms of one cluster; gives how many events were appended."""
+        now, rules = self._clock.now(), self._site.rules(cluster)
+        snapshot = await self._history.load(Stream.of_cluster(cluster))
+        record = snapshot.record
+        if not isinstance(record, ClusterRecord):
+            return 0
+        pulse = Pulse(
+            started_at=self._started_at,
+            reported_at=self._live.reported_at.get(cluster),
+            watched_at=self._live.watched_at.get(cluster),
+            followed=self._live.followed.get(cluster, 0),
+        )
+        events = (
+            *health_events(record, pulse, rules, now),
+            *storm_events(record, await self._signs(cluster, rules, now), rules.limits.storms, now),
+        )
+        if events:
+            batch = Append(stream=snapshot.stream, expected_version=snapshot.version, events=events, keep_wake=True)
+            with contextlib.suppress(ConflictError):  # whoever was first has seen the same
+                await self._history.append(batch, now)
+            for row in await self._history.incidents(open_only=True, cluster=cluster, limit=10_000):
+                self.wake(Stream.of_job(row.job))
+        return len(events)
+
+    async def _safely(self, stream: Stream) -> int:
+        """One stream's trouble never stops another's: it is logged, and tried again a little later."""
+        try:
+            count = await self.advance(stream)
+        except HistoryError as error:
+            tries = self._failures[stream] = self._failures.get(stream, 0) + 1
+            _LOG.warning("stream not advanced", stream=str(stream), tries=tries, error=str(error))
+            loop = asyncio.get_running_loop()
+            loop.call_later(min(30.0, 0.2 * 2**tries), self.wake, stream)
+            return 0
+        self._failures.pop(stream, None)
+        return count
+
+    async def _pause_s(self) -> float:
+        due = await self._history.next_due()
+        if due is None:
+            return 1.0
+        return min(1.0, max(0.0, (due - self._clock.now()).total_seconds()))
+
+    async def _cluster(self, cluster: str) -> ClusterRecord:
+        record = (await self._history.load(Stream.of_cluster(cluster))).record
+        return record if isinstance(record, ClusterRecord) else ClusterRecord(cluster=cluster)
+
+    async def _signs(self, cluster: str, rules: ClusterRules, now: datetime) -> tuple[FleetSign, ...]:
+        horizon_s = rules.limits.storms.window_s + rules.limits.storms.clear_after_s
+        since = now - timedelta(seconds=horizon_s)
+        return fleet_signs(await self._history.incidents(cluster=cluster, since=since, limit=2000))
+
+    async def _after(self, record: JobRecord) -> None:
+        """What follows in other streams: nodes suspected by a verdict, nodes excluded by an action that was done."""
+        for incident in record.incidents[-2:]:
+            if incident.verdict is not None:
+                for suspect in incident.verdict.suspects:
+                    await self._note_node(record.job, incident, suspect.node)
+
+    async def _note_node(self, job: JobKey, incident: Incident, node: str) -> None:
+        stream = Stream.of_node(job.cluster, node)
+        for _ in range(_TRIES):
+            snapshot = await self._history.load(stream)
+            assert isinstance(snapshot.record, NodeRecord)  # noqa: S101 - the stream's kind says so
+            events = _node_notes(snapshot.record, job, incident, self._clock.now())
+            if not events:
+                return
+            batch = Append(stream=stream, expected_version=snapshot.version, events=events, keep_wake=True)
+            try:
+                await self._history.append(batch, self._clock.now())
+            except ConflictError:
+                continue
+            return
+
+
+def _node_notes(record: NodeRecord, job: JobKey, incident: Incident, now: datetime) -> tuple[e.NodeEvent, ...]:
+    found: list[e.NodeEvent] = []
+    verdict, advice = incident.verdict, incident.advice
+    noted = any(other == incident.id for _, _, other in record.suspicions)
+    if verdict is not None and not noted:
+        found += [
+            e.NodeSuspected(
+                cluster=job.cluster, node=record.node, suspect=suspect, incident_id=incident.id,
+                attempt=incident.attempt, at=now,
+            )
+            for suspect in verdict.suspects if suspect.node == record.node
+        ]  # fmt: skip
+    done = incident.action is not None and incident.action.end == "ActionSucceeded"
+    kept_out = any(item.incident_id == incident.id for item in record.exclusions)
+    if done and advice is not None and record.node in advice.exclude and not kept_out:
+        exclusion = Exclusion(
+            cluster=job.cluster,
+            node=record.node,
+            reason=next(
+                (item.reason for item in (verdict.suspects if verdict else ()) if item.node == record.node), ""
+            ),
+            owner="relance",
+            since=now,
+            until=advice.exclude_until,
+            job=str(job),
+            incident_id=incident.id,
+        )
+        found.append(e.NodeExcluded(exclusion=exclusion))
+    return tuple(found)

@@ -1,0 +1,61 @@
+"""Orders: the advice in force, with everything that bears on carrying it out. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from relance.domain.incidents import Incident, IncidentState
+from relance.domain.records import ClusterRecord, JobRecord
+from relance.domain.stages import ClusterStages, EffectiveStage, Stage, Standing, effective_stage
+from relance.domain.views import JobView
+from relance.ports.backends import Order
+from relance.recovery.sites import ClusterRules
+
+_IN_FORCE = frozenset({IncidentState.ADVISED, IncidentState.ACTING, IncidentState.UNSETTLED})
+
+
+def standing(record: JobRecord, rules: ClusterRules) -> Standing:
+    """What a job brings to the question of its stage."""
+    return Standing(
+        job=record.job,
+        partition=record.partition,
+        wish=record.wish.mode,
+        opted_in=rules.covers(record.partition),
+    )
+
+
+def switch(record: JobRecord, now: datetime) -> Stage | None:
+    """The ceiling set for this job alone, while it lasts."""
+    lasts = record.switch_until is None or record.switch_until > now
+    return record.switch if lasts else None
+
+
+def job_stage(record: JobRecord, cluster: ClusterRecord, rules: ClusterRules, now: datetime) -> EffectiveStage:
+    """The effective stage of a job, and why."""
+    stages, ceiling = cluster.stages(), switch(record, now)
+    jobs = {str(record.job): ceiling} if ceiling is not None else {}
+    limits = ClusterStages(cluster=stages.cluster, partitions=stages.partitions, jobs=jobs, caps=stages.caps)
+    return effective_stage(limits, standing(record, rules))
+
+
+def order(
+    record: JobRecord, incident: Incident, stage: EffectiveStage, view: JobView | None, ours: tuple[str, ...]
+) -> Order | None:
+    """The order for one incident; None when there is nothing to prepare, carry out or settle."""
+    advice = incident.advice
+    if advice is None or incident.state not in _IN_FORCE:
+        return None
+    approval = incident.approval
+    approved = approval is not None and approval.yes and approval.generation == advice.generation
+    prefix = f"{advice.id}/{stage.stage.value}/"
+    return Order(
+        advice=advice,
+        raw_id=record.job.raw_id,
+        partition=view.partition if view else record.partition,
+        stage=stage,
+        approved=approved,
+        approved_digest=approval.effect_digest if approved and approval else "",
+        prepared=any(key.startswith(prefix) for key in incident.prepared),
+        action=incident.action,
+        our_exclusions=ours,
+    )

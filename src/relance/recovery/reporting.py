@@ -1,0 +1,166 @@
+"""Taking in a controller's report: what is new about jobs and nodes goes into their streams."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import structlog
+
+from relance.domain import events as e
+from relance.domain.keys import AttemptKey, JobKey
+from relance.domain.records import JobRecord, NodeRecord
+from relance.domain.streams import Stream
+from relance.domain.views import ClusterReport, JobState, JobView, NodeState, NodeView
+from relance.ports.backends import BackendUnavailableError
+from relance.ports.clocks import Clock
+from relance.ports.histories import Append, ConflictError, History, HistoryError
+from relance.recovery.intake import finding_events, job_events, node_events, node_lost_finding
+from relance.recovery.live import Live
+from relance.recovery.loop import Loop
+
+_TRIES = 20
+_KEEP_EVERY = timedelta(seconds=10)
+_LOG = structlog.get_logger(__name__)
+
+
+class Reporting:
+    """Turns whole looks into events, comparing with what was seen last."""
+
+    def __init__(self, history: History, live: Live, loop: Loop, clock: Clock) -> None:
+        """Take the history to append to, the live state to refresh and the loop to wake."""
+        self._history = history
+        self._live = live
+        self._loop = loop
+        self._clock = clock
+        self._jobs: dict[str, dict[JobKey, JobView]] = {}
+        self._nodes: dict[str, dict[str, NodeView]] = {}
+        self._kept_at: dict[str, datetime] = {}
+
+    async def take(self, report: ClusterReport) -> None:
+        """Take in one report. Raises BackendUnavailableError when the history is away; it may be sent again."""
+        now = self._clock.now()
+        first = report.cluster not in self._live.reports
+        if not self._live.accept(report, now):
+            return
+        try:
+            changed = await self._take_jobs(report, now, first=first)
+            changed |= await self._take_nodes(report, now)
+            await self._keep(report, now, changed=changed)
+            for row in await self._history.incidents(open_only=True, cluster=report.cluster, limit=10_000):
+                self._loop.wake(Stream.of_job(row.job))
+            self._loop.wake(Stream.of_cluster(report.cluster))
+        except HistoryError as error:
+            raise BackendUnavailableError(str(error)) from error
+
+    async def _take_jobs(self, report: ClusterReport, now: datetime, *, first: bool) -> bool:
+        seen = self._jobs.setdefault(report.cluster, {})
+        current = {view.job_key(report.cluster): view for view in report.jobs}
+        lost = {node.name for node in report.nodes if node.state is NodeState.DOWN}
+        changed = False
+        for key, view in current.items():
+            if seen.get(key) == view and not lost.intersection(view.nodes):
+                continue
+            await self._take_job(key, view, report, now)
+            seen[key] = view
+            changed = True
+        if report.complete:
+            gone = [key for key in seen if key not in current]
+            if first:
+                gone += await self._unended(report.cluster, current)
+            for key in gone:
+                await self._gone(key, report, now)
+                seen.pop(key, None)
+                changed = True
+        return changed
+
+    async def _take_job(self, key: JobKey, view: JobView, report: ClusterReport, now: datetime) -> None:
+        attempt = AttemptKey(job=key, restart_count=view.restart_count)
+        progress = self._live.progress.get(attempt)
+        stream = Stream.of_job(key)
+        for _ in range(_TRIES):
+            snapshot = await self._history.load(stream)
+            record = snapshot.record
+            assert isinstance(record, JobRecord)  # noqa: S101 - the stream's kind says so
+            events = job_events(record, view, report.past, progress, now)
+            if view.state is JobState.RUNNING:
+                lost = [node for node in report.nodes if node.name in view.nodes and node.state is NodeState.DOWN]
+                findings = tuple(node_lost_finding(attempt, node, progress, now) for node in lost)
+                events += finding_events(record, findings, now)
+            if not events:
+                return
+            batch = Append(stream=stream, expected_version=snapshot.version, events=events, keep_wake=True)
+            try:
+                await self._history.append(batch, now)
+            except ConflictError:
+                continue
+            return
+        message = f"{stream} changed under {_TRIES} attempts to report it"
+        raise HistoryError(message)
+
+    async def _unended(self, cluster: str, current: dict[JobKey, JobView]) -> list[JobKey]:
+        """Jobs that ran when we last looked, before this server started, and that the scheduler no longer shows."""
+        return [
+            record.job
+            for record in await self._history.jobs(cluster, limit=100_000)
+            if record.job not in current and record.attempts and record.attempts[-1].outcome is None
+        ]
+
+    async def _gone(self, key: JobKey, report: ClusterReport, now: datetime) -> None:
+        """A job that is no longer shown: its last attempt ended as accounting says, else nobody knows how."""
+        stream = Stream.of_job(key)
+        for _ in range(_TRIES):
+            snapshot = await self._history.load(stream)
+            record = snapshot.record
+            if not isinstance(record, JobRecord) or not record.attempts or record.attempts[-1].outcome is not None:
+                return
+            last = record.attempts[-1].attempt
+            row = next(
+                (
+                    item
+                    for item in report.past
+                    if item.raw_id == key.raw_id and item.restart_count == last.restart_count
+                ),
+                None,
+            )
+            ended = e.AttemptEnded(
+                attempt=last,
+                outcome=row.state if row else JobState.UNKNOWN,
+                ended_at=(row.ended_at if row else None) or now,
+                exit_code=row.exit_code if row else None,
+                exit_signal=row.exit_signal if row else None,
+                cancelled_by=row.cancelled_by if row else None,
+            )
+            batch = Append(stream=stream, expected_version=snapshot.version, events=(ended,), keep_wake=True)
+            try:
+                await self._history.append(batch, now)
+            except ConflictError:
+                continue
+            return
+
+    async def _take_nodes(self, report: ClusterReport, now: datetime) -> bool:
+        seen = self._nodes.setdefault(report.cluster, {})
+        changed = False
+        for view in report.nodes:
+            if seen.get(view.name) == view:
+                continue
+            stream = Stream.of_node(report.cluster, view.name)
+            snapshot = await self._history.load(stream)
+            assert isinstance(snapshot.record, NodeRecord)  # noqa: S101 - the stream's kind says so
+            events = node_events(report.cluster, snapshot.record, view, now)
+            if events:
+                batch = Append(stream=stream, expected_version=snapshot.version, events=events, keep_wake=True)
+                try:
+                    await self._history.append(batch, now)
+                except ConflictError:
+                    _LOG.info("node changed at once in two reports", node=view.name)
+                    continue
+            seen[view.name] = view
+            changed = True
+        return changed
+
+    async def _keep(self, report: ClusterReport, now: datetime, *, changed: bool) -> None:
+        """Store the look for readers after a restart: when something changed, and now and then."""
+        kept = self._kept_at.get(report.cluster)
+        if changed or kept is None or now - kept >= _KEEP_EVERY or now < kept:
+            await self._history.put_report(report, now)
+            self._kept_at[report.cluster] = now

@@ -1,0 +1,50 @@
+"""What the server knows of a site beyond its history: the rules of each cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from relance.domain.limits import Limits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterRules:
+    """The site's rules for one cluster.
+
+    `kernel_log` is a path template with `{node}`, empty where kernel logs are not at hand. `opted_in` names the
+    partitions whose jobs have the partition's stage without a wish of their own (None: all). Times in seconds.
+    """
+
+    cluster: str
+    kernel_log: str = ""
+    opted_in: frozenset[str] | None = frozenset()
+    limits: Limits = field(default_factory=Limits)
+    follow_after_end_s: float = 120.0
+    """How long logs are followed after an attempt's end: late evidence."""
+    report_lost_s: float = 30.0
+    """Without a report for this long the controller counts as lost, and the stage is capped."""
+    watcher_lost_s: float = 30.0
+    progress_patterns: tuple[tuple[str, str], ...] = ()
+    """Progress pattern by partition."""
+    hang_after_s: float | None = None
+    """The site's own limit for a silent job; None: log silence alone never confirms a hang."""
+    lease_s: float = 20.0
+
+    def covers(self, partition: str) -> bool:
+        """Whether the opt-in rule covers jobs of this partition."""
+        return self.opted_in is None or partition in self.opted_in
+
+    def progress_pattern(self, partition: str) -> str | None:
+        """The site's progress pattern for a partition."""
+        return dict(self.progress_patterns).get(partition)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """All clusters served. A cluster that is not named has the defaults."""
+
+    clusters: tuple[ClusterRules, ...] = ()
+
+    def rules(self, cluster: str) -> ClusterRules:
+        """The rules of a cluster."""
+        return next((item for item in self.clusters if item.cluster == cluster), ClusterRules(cluster=cluster))

@@ -1,0 +1,198 @@
+"""A situation: everything the loop knows of one incident at one moment, gathered once and then a value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from relance.domain import events as e
+from relance.domain.advice import Exclusion
+from relance.domain.faults import FaultDomain
+from relance.domain.findings import Coverage, Finding
+from relance.domain.fleet import FleetView
+from relance.domain.incidents import Incident
+from relance.domain.keys import AttemptKey
+from relance.domain.limits import RestartLimits
+from relance.domain.progress import Progress
+from relance.domain.records import ClusterRecord, JobRecord, NodeRecord
+from relance.domain.streams import Recorded
+from relance.domain.verdicts import CaseFile, EarlierAttempt, FleetSign, Suspect
+from relance.domain.views import ClusterReport, JobState, JobView
+from relance.ports.histories import IncidentRow
+from relance.recovery.assigning import rank_to_node, view_of
+from relance.recovery.sites import ClusterRules
+from relance.recovery.verify import Evidence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """All that bears on one job's open incident."""
+
+    record: JobRecord
+    findings: Mapping[str, Finding]
+    """Every finding of the job, by id."""
+    progress: Mapping[AttemptKey, Progress]
+    report: ClusterReport | None
+    cluster: ClusterRecord
+    nodes: tuple[NodeRecord, ...]
+    fleet: tuple[FleetSign, ...]
+    coverage: tuple[Coverage, ...]
+    permit_free_at: datetime | None
+    rules: ClusterRules
+    now: datetime
+
+    @property
+    def view(self) -> JobView | None:
+        """The job in the newest whole look."""
+        return view_of(self.report, self.record.job.raw_id)
+
+    def of_incident(self, incident: Incident) -> tuple[Finding, ...]:
+        """The findings of an incident, in the order in which they came."""
+        return tuple(self.findings[item] for item in incident.findings if item in self.findings)
+
+    def evidence(self, record: JobRecord, incident: Incident) -> Evidence:
+        """What verification looks at."""
+        return Evidence(
+            record=record,
+            incident=incident,
+            view=self.view,
+            looked=self.report is not None and self.report.complete,
+            progress=dict(self.progress),
+            kinds=frozenset(finding.kind for finding in self.of_incident(incident)),
+            limits=self.rules.limits,
+            now=self.now,
+        )
+
+
+def findings_of(recorded: tuple[Recorded, ...]) -> dict[str, Finding]:
+    """The findings among the events of a stream, by id."""
+    return {item.event.finding.id: item.event.finding for item in recorded if isinstance(item.event, e.FindingReported)}
+
+
+def case_file(situation: Situation, record: JobRecord, incident: Incident) -> CaseFile:
+    """The case that attribution is given."""
+    attempt = record.attempt(incident.attempt)
+    view = situation.view
+    same = view is not None and view.restart_count == incident.attempt.restart_count
+    nodes = attempt.nodes if attempt and attempt.nodes else (view.nodes if view and same else ())
+    shaped = replace(view, nodes=nodes) if view is not None else None
+    return CaseFile(
+        incident_id=incident.id,
+        attempt=incident.attempt,
+        as_of=situation.now,
+        nodes=nodes,
+        rank_to_node=rank_to_node(shaped) if shaped else {},
+        job=view if same else None,
+        findings=situation.of_incident(incident),
+        node_views=tuple(item for item in (situation.report.nodes if situation.report else ()) if item.name in nodes),
+        earlier=earlier_attempts(situation, record, incident),
+        node_history=_node_history(situation, incident, nodes),
+        fleet=tuple(sign for sign in situation.fleet if sign.incident_id != incident.id),
+        coverage=situation.coverage,
+        progress=situation.progress.get(incident.attempt),
+    )
+
+
+def fleet_view(situation: Situation) -> FleetView:
+    """The cluster around the incident, as policy sees it."""
+    report, view = situation.report, situation.view
+    others = tuple(
+        job for job in (report.jobs if report else ())
+        if view is not None and job.user == view.user and job.raw_id != view.raw_id
+    )  # fmt: skip
+    return FleetView(
+        as_of=report.as_of if report else None,
+        facts=report.facts if report else None,
+        job=view,
+        others=others,
+        nodes=report.nodes if report else (),
+        exclusions=active_exclusions(situation.nodes, situation.now),
+        storm=situation.cluster.storm,
+        permit_free_at=situation.permit_free_at,
+    )
+
+
+def active_exclusions(nodes: tuple[NodeRecord, ...], now: datetime) -> tuple[Exclusion, ...]:
+    """The exclusions that have not run out."""
+    return tuple(
+        item for node in nodes for item in node.exclusions if item.until is None or item.until > now
+    )  # fmt: skip
+
+
+def earlier_attempts(situation: Situation, record: JobRecord, incident: Incident) -> tuple[EarlierAttempt, ...]:
+    """What the job's earlier attempts came to, oldest first."""
+    found: list[EarlierAttempt] = []
+    best = 0
+    for item in record.attempts:
+        if item.attempt.restart_count >= incident.attempt.restart_count:
+            continue
+        other = next((one for one in reversed(record.incidents) if one.attempt == item.attempt), None)
+        verdict = other.verdict if other else None
+        progress = situation.progress.get(item.attempt)
+        found.append(
+            EarlierAttempt(
+                attempt=item.attempt,
+                nodes=item.nodes,
+                ended_at=item.ended_at,
+                cause=verdict.cause if verdict else None,
+                fingerprint=verdict.fingerprint if verdict else None,
+                suspects=verdict.suspects if verdict else (),
+                made_progress=made_progress(progress, best, situation.rules.limits.restarts),
+                restarted_by_us=other is not None and other.action is not None,
+            )
+        )
+        best = max(best, (progress.checkpoint_durable or 0) if progress else 0)
+    return tuple(found)
+
+
+def made_progress(progress: Progress | None, durable_before: int, limits: RestartLimits) -> bool | None:
+    """Whether an attempt made progress: a new durable checkpoint and enough time of steps.
+
+    None when its progress is not known, which is not "no". An attempt whose steps are known and that saved nothing new
+    made none.
+    """
+    if progress is None or progress.steps_seen == 0:
+        return None if progress is None else False
+    if progress.checkpoint_durable is None and progress.checkpoint_begun is None and progress.loaded_step is None:
+        return None
+    began, last = progress.first_step_at, progress.step_at
+    long_enough = began is not None and last is not None and last - began >= timedelta(seconds=limits.progress_s)
+    return (progress.checkpoint_durable or 0) > durable_before and long_enough
+
+
+def fleet_signs(rows: tuple[IncidentRow, ...]) -> tuple[FleetSign, ...]:
+    """Other jobs' disturbances, from the rows of recent incidents."""
+    return tuple(
+        FleetSign(
+            incident_id=row.incident.id,
+            owner=row.user,
+            workflow=row.workflow,
+            domain=row.incident.verdict.domain if row.incident.verdict else FaultDomain.UNKNOWN,
+            cause=row.incident.verdict.cause if row.incident.verdict else "",
+            at=row.incident.opened_at,
+            nodes=tuple(item.node for item in row.incident.verdict.suspects) if row.incident.verdict else (),
+        )
+        for row in rows
+    )
+
+
+def is_over(view: JobView | None, incident: Incident) -> bool:
+    """Whether the incident's attempt has ended: it says so, or a later attempt is there."""
+    if view is None:
+        return True
+    if view.restart_count > incident.attempt.restart_count:
+        return True
+    return view.state.is_over and view.state is not JobState.UNKNOWN
+
+
+def _node_history(
+    situation: Situation, incident: Incident, nodes: tuple[str, ...]
+) -> tuple[tuple[str, Suspect, datetime], ...]:
+    return tuple(
+        (node.node, suspect, at)
+        for node in situation.nodes
+        if node.node in nodes
+        for suspect, at, other in node.suspicions
+        if other != incident.id
+    )
