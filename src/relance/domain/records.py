@@ -159,7 +159,9 @@ def _apply_job(record: JobRecord, event: e.JobEvent) -> JobRecord:  # noqa: PLR0
         case e.JobSwitched():
             return replace(record, switch=event.stage, switch_until=event.until)
         case e.OwnerDisagreed():
-            return replace(record, disagreed=event.text or "the owner disagreed", switch=Stage.OBSERVE)
+            # a switch that runs out would let us act again on a job whose owner said that we are wrong
+            words = event.text or "the owner disagreed"
+            return replace(record, disagreed=words, switch=Stage.OBSERVE, switch_until=None)
         case e.AttemptStarted():
             return _with_attempt(
                 record, event.attempt, nodes=event.nodes, started_at=event.started_at, by_us=event.by_us

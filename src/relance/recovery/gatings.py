@@ -1,4 +1,4 @@
-"""The gates of an advice as they would answer now, and what it waits for. Pure; a claim asks them again for itself."""
+"""What the gates of an advice would answer now, whether a person may approve it, and what it waits for. Pure."""
 
 from __future__ import annotations
 
@@ -7,39 +7,58 @@ from datetime import datetime
 
 from relance.domain.advice import Answer, Guard
 from relance.domain.incidents import Incident, IncidentState
-from relance.domain.stages import EffectiveStage, Stage
+from relance.domain.records import JobRecord
+from relance.domain.stages import EffectiveStage, Stage, Standing
 from relance.domain.views import ClusterReport
+from relance.policy import GateQuestion, gates
 from relance.recovery import wordings
+from relance.recovery.sites import ClusterRules
 
-_CONSENT = "consent to end a running attempt"
+_ASKED_AT_THE_CLAIM = "lease"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standpoint:
-    """What the gates are asked about: an incident with its advice, the job's stage, the cluster's newest report."""
+    """From where the gates are asked: an incident with its advice, its job and stage, and the newest report."""
 
     incident: Incident
+    record: JobRecord
     stage: EffectiveStage
+    rules: ClusterRules
     report: ClusterReport | None
     now: datetime
-    report_lost_s: float
 
 
-def gates(standpoint: Standpoint) -> tuple[Guard, ...]:
-    """Every gate with its answer and the sentence that explains it; none without an advice."""
-    if standpoint.incident.advice is None:
+def gates_of(standpoint: Standpoint) -> tuple[Guard, ...]:
+    """Every gate with its answer and the sentence that explains it; none without an advice.
+
+    The lease is unknown here: only a controller's claim asks for it.
+    """
+    incident, record, now = standpoint.incident, standpoint.record, standpoint.now
+    if incident.advice is None:
         return ()
-    return (
-        _stage(standpoint),
-        _consent(standpoint),
-        _approval(standpoint),
-        _expiry(standpoint),
-        _rights(standpoint),
-        _controller(standpoint),
+    lasting = record.switch_until is None or record.switch_until > now
+    return gates(
+        GateQuestion(
+            advice=incident.advice,
+            stage=standpoint.stage,
+            standing=Standing(
+                job=record.job,
+                partition=record.partition,
+                wish=record.wish.mode,
+                opted_in=standpoint.rules.covers(record.partition),
+            ),
+            switch=record.switch if lasting else None,
+            approval=incident.approval,
+            effect_digest=incident.effect.digest if incident.effect else "",
+            facts=standpoint.report.facts if standpoint.report else None,
+            lease_held=None,
+            now=now,
+        )
     )
 
 
-def approvable(standpoint: Standpoint) -> str:
+def why_not_approvable(standpoint: Standpoint) -> str:
     """Empty when a person may approve this advice now; else the sentence that says why not."""
     incident, stage = standpoint.incident, standpoint.stage.stage
     advice = incident.advice
@@ -72,72 +91,9 @@ def waits_for(standpoint: Standpoint) -> str:
         return (blocking[0] if blocking else "a guard") + (again if advice.decide_again_at else "")
     if not advice.may_begin:
         return ""
-    closed = [gate.reason for gate in gates(standpoint) if gate.answer is not Answer.YES]
+    closed = [
+        gate.reason
+        for gate in gates_of(standpoint)
+        if gate.answer is not Answer.YES and gate.name != _ASKED_AT_THE_CLAIM
+    ]
     return closed[0] if closed else "the controller"
-
-
-def _stage(standpoint: Standpoint) -> Guard:
-    stage = standpoint.stage.stage
-    reason = f"the job is at stage {stage.value}: {'; '.join(standpoint.stage.why)}"
-    return Guard(name="stage", answer=_answer(stage in (Stage.APPROVE, Stage.ACT)), reason=reason)
-
-
-def _consent(standpoint: Standpoint) -> Guard:
-    advice = standpoint.incident.advice
-    kind = advice.ends_running if advice else None
-    if kind is None:
-        return Guard(name=_CONSENT, answer=Answer.YES, reason="not needed: no running attempt is ended")
-    given = kind in standpoint.stage.end_running
-    reason = f"{'given' if given else 'not given'} for {kind.value}"
-    return Guard(name=_CONSENT, answer=_answer(given), reason=reason)
-
-
-def _approval(standpoint: Standpoint) -> Guard:
-    if standpoint.stage.stage is Stage.ACT:
-        return Guard(name="approval", answer=Answer.YES, reason="not needed at stage act")
-    missing = _missing_approval(standpoint.incident, standpoint.now)
-    if missing:
-        return Guard(name="approval", answer=Answer.NO, reason=missing)
-    by = standpoint.incident.approval.by if standpoint.incident.approval else ""
-    return Guard(name="approval", answer=Answer.YES, reason=f"given by {by}")
-
-
-def _missing_approval(incident: Incident, now: datetime) -> str:
-    approval, advice = incident.approval, incident.advice
-    if approval is None or advice is None or approval.generation != advice.generation:
-        return "a named person's approval"
-    if not approval.yes:
-        return f"denied by {approval.by}"
-    if incident.effect is not None and approval.effect_digest != incident.effect.digest:
-        return "a new approval: the effect has changed since it was approved"
-    if approval.until is not None and now >= approval.until:
-        return f"a new approval: that of {approval.by} has run out"
-    return ""
-
-
-def _expiry(standpoint: Standpoint) -> Guard:
-    advice = standpoint.incident.advice
-    at = advice.expires_at if advice else standpoint.now
-    fresh = standpoint.now < at
-    reason = f"good until {wordings.moment(at, standpoint.now)}" if fresh else "expired; it is decided again"
-    return Guard(name="expiry", answer=_answer(fresh), reason=reason)
-
-
-def _rights(standpoint: Standpoint) -> Guard:
-    if standpoint.report is None:
-        return Guard(name="rights", answer=Answer.UNKNOWN, reason="the controller has not reported yet")
-    may = standpoint.report.facts.may_act
-    reason = "the controller may act" if may else "the controller's account may not requeue jobs"
-    return Guard(name="rights", answer=_answer(may), reason=reason)
-
-
-def _controller(standpoint: Standpoint) -> Guard:
-    if standpoint.report is None:
-        return Guard(name="controller", answer=Answer.UNKNOWN, reason="the controller has not reported yet")
-    age_s = (standpoint.now - standpoint.report.as_of).total_seconds()
-    seen = f"the scheduler was last read {wordings.duration(age_s)} ago"
-    return Guard(name="controller", answer=_answer(age_s <= standpoint.report_lost_s), reason=seen)
-
-
-def _answer(yes: object) -> Answer:
-    return Answer.YES if yes else Answer.NO

@@ -1,0 +1,167 @@
+"""The read side: what people ask of the history, answered with typed values."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from relance.domain.keys import AttemptKey, JobKey
+from relance.domain.progress import Progress
+from relance.domain.records import ClusterRecord, JobRecord
+from relance.domain.streams import Stream
+from relance.domain.views import ClusterReport
+from relance.ports.clocks import Clock
+from relance.ports.histories import History
+from relance.recovery import figures, storytelling, subjects, tables
+from relance.recovery.answers import JobFacts
+from relance.recovery.rows import AdviceRow, HistoryRow, IncidentItem, JobRow, JobStage, NodeRow, StageRow
+from relance.recovery.sites import Site
+from relance.recovery.stories import IncidentStory, JobStory
+
+MOST_ROWS = 1000
+"""No list is longer than this; the history feed is read in pages."""
+
+
+class Queries:
+    """What people may ask. Raises NotKnownError and AmbiguousError, and what the history raises."""
+
+    def __init__(self, history: History, site: Site, clock: Clock) -> None:
+        self._history = history
+        self._site = site
+        self._clock = clock
+
+    async def jobs(self, cluster: str | None = None, user: str | None = None, limit: int = 200) -> tuple[JobRow, ...]:
+        """Jobs, most recently changed first."""
+        look = _Look(self._history, self._site, self._clock.now())
+        records = await self._history.jobs(cluster, min(limit if user is None else MOST_ROWS, MOST_ROWS))
+        wanted = [record for record in records if user in (None, record.user)]
+        return tuple([tables.job_row(await look.facts(record, newest_only=True)) for record in wanted[:limit]])
+
+    async def job_story(self, text: str) -> JobStory:
+        """The story of the job that `text` means."""
+        record = await subjects.job_meant(self._history, text)
+        facts = await _Look(self._history, self._site, self._clock.now()).facts(record)
+        return storytelling.job_story(facts, await self._history.read(Stream.of_job(record.job)))
+
+    async def incidents(
+        self, *, open_only: bool = False, cluster: str | None = None, since: datetime | None = None, limit: int = 200
+    ) -> tuple[IncidentItem, ...]:
+        """Incidents, newest first. Those that are open say what happens next."""
+        rows = await self._history.incidents(
+            open_only=open_only, cluster=cluster, since=since, limit=min(limit, MOST_ROWS)
+        )
+        look = _Look(self._history, self._site, self._clock.now())
+        found: list[IncidentItem] = []
+        for row in rows:
+            if not row.incident.is_open:
+                found.append(tables.incident_item(row))
+                continue
+            facts = await look.facts(await self._record(row.job), newest_only=True)
+            found.append(tables.incident_of(facts, row.incident))
+        return tuple(found)
+
+    async def incident_story(self, text: str) -> IncidentStory:
+        """The story of the incident with this id, or a unique beginning of it, or with this advice or action."""
+        row = await subjects.incident_meant(self._history, text)
+        record = await self._record(row.job)
+        facts = await _Look(self._history, self._site, self._clock.now()).facts(record)
+        incident = record.incident(row.incident.id) or row.incident
+        return storytelling.incident_story(facts, incident, await self._history.read(Stream.of_job(row.job)))
+
+    async def advice(self, cluster: str | None = None) -> tuple[AdviceRow, ...]:
+        """The advice in force of all open incidents, newest incident first."""
+        look = _Look(self._history, self._site, self._clock.now())
+        found: list[AdviceRow] = []
+        for row in await self._history.incidents(open_only=True, cluster=cluster, limit=MOST_ROWS):
+            record = await self._record(row.job)
+            advised = tables.advice_row(await look.facts(record, newest_only=True), row.incident)
+            if advised is not None:
+                found.append(advised)
+        return tuple(found)
+
+    async def nodes(self, cluster: str | None = None) -> tuple[NodeRow, ...]:
+        """Nodes that the scheduler shows or that have a history."""
+        now = self._clock.now()
+        look = _Look(self._history, self._site, now)
+        names = [cluster] if cluster else [record.cluster for record in await self._history.clusters()]
+        reports = [await look.report(name) for name in names]
+        known = await self._history.nodes(cluster)
+        return tables.node_rows(known, tuple(report for report in reports if report is not None), now)
+
+    async def history(self, after: int | None = None, limit: int = 100) -> tuple[HistoryRow, ...]:
+        """Events in order: those beyond `after`, or the newest ones."""
+        limit = min(limit, MOST_ROWS)
+        if after is None:
+            after = max(0, await self._history.head() - limit)
+        return tuple(tables.history_row(item) for item in await self._history.follow(after, limit))
+
+    async def job_history(self, text: str) -> tuple[HistoryRow, ...]:
+        """All events of one job."""
+        record = await subjects.job_meant(self._history, text)
+        return tuple(tables.history_row(item) for item in await self._history.read(Stream.of_job(record.job)))
+
+    async def stages(self, cluster: str | None = None) -> tuple[StageRow, ...]:
+        """What the stages of each cluster are set to, and what caps them."""
+        now = self._clock.now()
+        look = _Look(self._history, self._site, now)
+        records = [record for record in await self._history.clusters() if cluster in (None, record.cluster)]
+        return tuple([tables.stage_row(record, await look.report(record.cluster), now) for record in records])
+
+    async def job_stage(self, text: str) -> JobStage:
+        """The effective stage of one job and why."""
+        record = await subjects.job_meant(self._history, text)
+        facts = await _Look(self._history, self._site, self._clock.now()).facts(record, newest_only=True)
+        return JobStage(job=record.job, name=record.name, partition=record.partition, effective=facts.stage)
+
+    async def figures(self, since: datetime | None = None, cluster: str | None = None) -> figures.Figures:
+        """The figures of incidents opened since then; at most the newest 10 000."""
+        rows = await self._history.incidents(cluster=cluster, since=since, limit=10_000)
+        return figures.figures((row.incident for row in rows), since, self._clock.now())
+
+    async def _record(self, job: JobKey) -> JobRecord:
+        record = (await self._history.load(Stream.of_job(job))).record
+        return record if isinstance(record, JobRecord) else JobRecord(job=job)
+
+
+class _Look:
+    """Gathers the facts of several jobs at one moment, reading each cluster once."""
+
+    def __init__(self, history: History, site: Site, now: datetime) -> None:
+        self._history = history
+        self._site = site
+        self._now = now
+        self._clusters: dict[str, ClusterRecord] = {}
+        self._reports: dict[str, ClusterReport | None] = {}
+
+    async def facts(self, record: JobRecord, *, newest_only: bool = False) -> JobFacts:
+        """All that is known of a job. `newest_only` leaves out the progress of its earlier attempts."""
+        cluster = record.job.cluster
+        facts = JobFacts(
+            record=record,
+            cluster=await self.cluster(cluster),
+            report=await self.report(cluster),
+            rules=self._site.rules(cluster),
+            progress={},
+            now=self._now,
+        )
+        earlier = () if newest_only else (item.attempt for item in record.attempts)
+        return replace(facts, progress=await self._progress({facts.current, *earlier}))
+
+    async def cluster(self, name: str) -> ClusterRecord:
+        if name not in self._clusters:
+            record = (await self._history.load(Stream.of_cluster(name))).record
+            self._clusters[name] = record if isinstance(record, ClusterRecord) else ClusterRecord(cluster=name)
+        return self._clusters[name]
+
+    async def report(self, cluster: str) -> ClusterReport | None:
+        if cluster not in self._reports:
+            self._reports[cluster] = await self._history.report(cluster)
+        return self._reports[cluster]
+
+    async def _progress(self, keys: set[AttemptKey]) -> dict[AttemptKey, Progress]:
+        found: dict[AttemptKey, Progress] = {}
+        for key in keys:
+            progress = await self._history.progress(key)
+            if progress is not None:
+                found[key] = progress
+        return found

@@ -1,0 +1,148 @@
+"""From facts and events to the stories of a job and of an incident. Pure."""
+
+from __future__ import annotations
+
+import shlex
+
+from relance.domain import events as e
+from relance.domain.advice import Command, Effect
+from relance.domain.clocks import Milestones, Stamp, seconds_between
+from relance.domain.findings import Coverage, Finding, FindingKind
+from relance.domain.incidents import Incident
+from relance.domain.streams import Recorded
+from relance.recovery.answers import JobFacts, alarm, fault, first_quote, five_answers, next_of
+from relance.recovery.gatings import gates_of, why_not_approvable
+from relance.recovery.situations import findings_of
+from relance.recovery.stories import Entry, IncidentStory, JobStory, MilestoneLine, Quote, quote_of
+from relance.recovery.tables import incident_of, job_row
+from relance.recovery.tellings import told
+
+_QUOTES_PER_ENTRY = 5
+
+MILESTONES = {
+    "fault": "first evidence",
+    "symptom": "progress stopped",
+    "detect": "finding stored",
+    "attribute": "verdict",
+    "advise": "advice",
+    "act": "scheduler accepted",
+    "running": "new attempt running",
+    "step": "its first step",
+    "progress": "first step beyond the old",
+}
+"""The milestones of design 9 in their order, with the words for people."""
+
+
+def job_story(facts: JobFacts, recorded: tuple[Recorded, ...]) -> JobStory:
+    """The story of one job from its facts and the events of its stream."""
+    incident = facts.last_incident
+    kinds = {finding.kind for finding in findings_of(recorded).values() if finding.attempt == facts.current}
+    return JobStory(
+        job=job_row(facts),
+        answers=five_answers(facts),
+        quote=first_quote(incident.verdict) if incident else None,
+        alarm=alarm(facts, did_not_resume=FindingKind.DID_NOT_RESUME in kinds),
+        notes=_notes(facts),
+        attempts=facts.record.attempts,
+        incidents=tuple(incident_of(facts, item) for item in reversed(facts.record.incidents)),
+    )
+
+
+def incident_story(facts: JobFacts, incident: Incident, recorded: tuple[Recorded, ...]) -> IncidentStory:
+    """The story of one incident, in the order of the history."""
+    every = findings_of(recorded)
+    findings = tuple(every[item] for item in incident.findings if item in every)
+    verdict = incident.verdict
+    standpoint = facts.standpoint(incident)
+    return IncidentStory(
+        incident=incident_of(facts, incident),
+        job=job_row(facts),
+        fault=fault(incident) if verdict else "",
+        next=next_of(facts, incident),
+        verdict=verdict,
+        quote=first_quote(verdict),
+        evidence=tuple(quote_of(hit) for hit in verdict.evidence) if verdict else (),
+        findings=findings,
+        coverage=_coverage(findings),
+        advice=incident.advice,
+        gates=gates_of(standpoint),
+        effect=incident.effect,
+        commands=commands_of(incident.effect),
+        approval=incident.approval,
+        not_approvable=why_not_approvable(standpoint),
+        action=incident.action,
+        stage=facts.stage,
+        milestones=milestones(incident.times),
+        entries=tuple(_entry(item) for item in recorded if _belongs(item, incident)),
+        position=max((item.position for item in recorded), default=0),
+    )
+
+
+def commands_of(effect: Effect | None) -> tuple[str, ...]:
+    """The commands of an effect, one line each, quoted as a shell would need them."""
+    return tuple(_line(command) for command in effect.commands) if effect else ()
+
+
+def milestones(times: Milestones) -> tuple[MilestoneLine, ...]:
+    """The nine milestones, known or not, with the seconds since the symptom."""
+    found: list[MilestoneLine] = []
+    for name, wording in MILESTONES.items():
+        stamp: Stamp | None = getattr(times, name)
+        since_s = seconds_between(times.symptom, stamp)
+        found.append(MilestoneLine(name=name, wording=wording, stamp=stamp, since_symptom_s=since_s))
+    return tuple(found)
+
+
+def _line(command: Command) -> str:
+    return shlex.join(command.argv)
+
+
+def _belongs(recorded: Recorded, incident: Incident) -> bool:
+    event = recorded.event
+    if getattr(event, "incident_id", None) == incident.id:
+        return not isinstance(event, e.FindingAttached)  # the finding itself is told
+    if isinstance(event, e.FindingReported):
+        return event.finding.id in incident.findings
+    if isinstance(event, e.AttemptStarted | e.AttemptEnded | e.AttachmentKept):
+        return event.attempt in (incident.attempt, incident.next_attempt)
+    if isinstance(event, e.OutsideChangeSeen | e.JobSwitched):
+        ended = incident.ended_at is not None and recorded.recorded_at > incident.ended_at
+        return recorded.recorded_at >= incident.opened_at and not ended
+    return False
+
+
+def _entry(recorded: Recorded) -> Entry:
+    event, telling = recorded.event, told(recorded.event)
+    quotes: tuple[Quote, ...] = ()
+    if isinstance(event, e.FindingReported):
+        quotes = tuple(quote_of(hit) for hit in event.finding.hits[:_QUOTES_PER_ENTRY])
+    elif isinstance(event, e.VerdictReached):
+        quotes = tuple(quote_of(hit) for hit in event.verdict.evidence[:_QUOTES_PER_ENTRY])
+    effect = event.effect if isinstance(event, e.ActionPrepared | e.ActionStarted) else None
+    return Entry(
+        position=recorded.position,
+        at=telling.at or recorded.recorded_at,
+        recorded_at=recorded.recorded_at,
+        event=type(event).__name__,
+        title=telling.title,
+        detail=telling.detail,
+        who=telling.who,
+        quotes=quotes,
+        commands=commands_of(effect),
+    )
+
+
+def _coverage(findings: tuple[Finding, ...]) -> tuple[Coverage, ...]:
+    """The newest word on each source."""
+    return tuple({item.source: item for finding in findings for item in finding.coverage}.values())
+
+
+def _notes(facts: JobFacts) -> tuple[str, ...]:
+    record = facts.record
+    notes = list(record.wish.notes)
+    if record.disagreed:
+        notes.append(f"said to be wrong: {record.disagreed}")
+    if record.switch is not None and (record.switch_until is None or record.switch_until > facts.now):
+        until = f" until {record.switch_until:%Y-%m-%d %H:%M UTC}" if record.switch_until else ""
+        notes.append(f"switched to {record.switch.value}{until}")
+    return tuple(notes)

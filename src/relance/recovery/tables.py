@@ -1,0 +1,178 @@
+"""From facts to the rows that lists show. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from relance.domain.incidents import Incident, IncidentState
+from relance.domain.records import ClusterRecord, NodeRecord
+from relance.domain.streams import Recorded
+from relance.domain.views import ClusterReport, NodeState, NodeView
+from relance.ports.histories import IncidentRow
+from relance.recovery import wordings
+from relance.recovery.answers import JobFacts, headline, incident_headline
+from relance.recovery.gatings import waits_for, why_not_approvable
+from relance.recovery.rows import AdviceRow, HistoryRow, IncidentItem, JobRow, NodeRow, StageRow
+from relance.recovery.tellings import told
+
+
+def job_row(facts: JobFacts) -> JobRow:
+    """The row of one job."""
+    record, view, last = facts.record, facts.view, facts.last_attempt
+    incident = record.open_incident
+    return JobRow(
+        job=record.job,
+        name=record.name,
+        user=record.user,
+        partition=view.partition if view else record.partition,
+        workflow=record.workflow,
+        state=facts.state,
+        reason=view.reason if view else "",
+        as_of=facts.report.as_of if view and facts.report else None,
+        restart_count=facts.current.restart_count,
+        nodes=view.nodes if view else (last.nodes if last else ()),
+        node_count=view.node_count if view else record.node_count,
+        started_at=view.started_at if view else (last.started_at if last else None),
+        ended_at=view.ended_at if view else (last.ended_at if last else None),
+        progress=facts.progress.get(facts.current),
+        stage=facts.stage,
+        incident_id=incident.id if incident else None,
+        headline=headline(facts),
+    )
+
+
+def incident_item(row: IncidentRow, headline: str = "") -> IncidentItem:
+    """The row of one incident. `headline` comes from the job's facts where those are at hand."""
+    incident, verdict, advice = row.incident, row.incident.verdict, row.incident.advice
+    return IncidentItem(
+        id=incident.id,
+        job=row.job,
+        name=row.name,
+        user=row.user,
+        partition=row.partition,
+        attempt=incident.attempt,
+        state=incident.state,
+        opened_at=incident.opened_at,
+        ended_at=incident.ended_at,
+        end=incident.end,
+        end_reason=incident.end_reason,
+        domain=verdict.domain if verdict else None,
+        cause=verdict.cause if verdict else "",
+        summary=verdict.summary if verdict else "",
+        suspects=tuple(item.node for item in verdict.suspects) if verdict else (),
+        action=advice.action if advice else None,
+        hold=advice.hold if advice else False,
+        excluded=advice.exclude if advice else (),
+        times=incident.times,
+        headline=headline or _short(incident),
+    )
+
+
+def incident_of(facts: JobFacts, incident: Incident) -> IncidentItem:
+    """The row of one incident of a job whose facts are at hand."""
+    record = facts.record
+    row = IncidentRow(
+        job=record.job,
+        name=record.name,
+        user=record.user,
+        partition=record.partition,
+        workflow=record.workflow,
+        incident=incident,
+    )
+    return incident_item(row, incident_headline(facts, incident))
+
+
+def advice_row(facts: JobFacts, incident: Incident) -> AdviceRow | None:
+    """The row of an incident's advice; None unless it is in force and asks for something."""
+    advice, record = incident.advice, facts.record
+    if advice is None or incident.state is not IncidentState.ADVISED:
+        return None
+    standpoint = facts.standpoint(incident)
+    return AdviceRow(
+        id=advice.id,
+        incident_id=incident.id,
+        job=record.job,
+        name=record.name,
+        user=record.user,
+        partition=record.partition,
+        generation=advice.generation,
+        action=advice.action,
+        wording=wordings.action(advice),
+        reasons=advice.reasons,
+        hold=advice.hold,
+        stage=facts.stage,
+        issued_at=advice.issued_at,
+        expires_at=advice.expires_at,
+        needs_approval=incident.approval is None and not why_not_approvable(standpoint),
+        effect_digest=incident.effect.digest if incident.effect else "",
+        waits_for=waits_for(standpoint),
+    )
+
+
+def node_rows(
+    records: tuple[NodeRecord, ...], reports: tuple[ClusterReport, ...], now: datetime
+) -> tuple[NodeRow, ...]:
+    """All nodes that the newest reports show or that have a history, by cluster and name."""
+    known = {(record.cluster, record.node): record for record in records}
+    seen = {(report.cluster, view.name): (report, view) for report in reports for view in report.nodes}
+    keys = sorted(known.keys() | seen.keys())
+    return tuple(_node_row(key, known.get(key), seen.get(key), now) for key in keys)
+
+
+def _node_row(
+    key: tuple[str, str], record: NodeRecord | None, seen: tuple[ClusterReport, NodeView] | None, now: datetime
+) -> NodeRow:
+    report, view = seen or (None, None)
+    kept = record or NodeRecord(cluster=key[0], node=key[1])
+    return NodeRow(
+        cluster=key[0],
+        node=key[1],
+        state=view.state if view else NodeState.UNKNOWN,
+        reason=view.reason if view else kept.reason,
+        set_by=view.set_by if view else kept.set_by,
+        since=view.since if view else kept.since,
+        as_of=report.as_of if report else None,
+        partitions=view.partitions if view else (),
+        jobs=tuple(job.raw_id for job in report.jobs if key[1] in job.nodes and not job.state.is_over)
+        if report
+        else (),
+        exclusions=tuple(item for item in kept.exclusions if item.until is None or item.until > now),
+        suspicions=kept.suspicions,
+    )
+
+
+def stage_row(cluster: ClusterRecord, report: ClusterReport | None, now: datetime) -> StageRow:
+    """What a cluster's stages are set to and what caps them."""
+    return StageRow(
+        cluster=cluster.cluster,
+        setting=cluster.setting,
+        partitions=tuple(cluster.partitions[name] for name in sorted(cluster.partitions)),
+        caps=cluster.caps,
+        storm=cluster.storm,
+        lost_sources=tuple(sorted(cluster.lost_sources.items())),
+        controller=cluster.controller,
+        report_as_of=report.as_of if report else None,
+        report_age_s=(now - report.as_of).total_seconds() if report else None,
+        problems=report.problems if report else (),
+    )
+
+
+def history_row(recorded: Recorded) -> HistoryRow:
+    """An event as it is told."""
+    telling = told(recorded.event)
+    return HistoryRow(
+        position=recorded.position,
+        at=telling.at or recorded.recorded_at,
+        stream=str(recorded.stream),
+        version=recorded.version,
+        event=type(recorded.event).__name__,
+        title=telling.title,
+        detail=telling.detail,
+        incident_id=getattr(recorded.event, "incident_id", None),
+    )
+
+
+def _short(incident: Incident) -> str:
+    what = incident.verdict.cause.replace("_", " ") if incident.verdict else "something is wrong"
+    word = incident.end.value if incident.end else incident.state.value
+    return f"{what}: {word.replace('_', ' ')}"
