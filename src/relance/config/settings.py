@@ -1,0 +1,118 @@
+"""Settings: what a site writes into its file. Every field has a default that works, or a reason why it cannot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from relance.config.limits import read_limits
+from relance.domain.limits import Limits
+
+
+class _Strict(BaseModel):
+    """A group of settings; a name that is not known is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class LocalSchedulerSettings(_Strict):
+    """The simulated scheduler of this machine."""
+
+    kind: Literal["local"] = "local"
+    state_dir: Path
+    """Folder of the simulated scheduler; its socket lies in it."""
+
+
+class ClusterSettings(_Strict):
+    """One cluster that is served."""
+
+    name: str = Field(min_length=1, max_length=40, pattern=r"^[A-Za-z0-9_.-]+$")
+    scheduler: LocalSchedulerSettings | None = None
+    """How to reach the scheduler; needed where the controller runs."""
+    kernel_log: str = ""
+    """Path of a node's kernel log, with `{node}`; empty where kernel logs are not at hand."""
+    log_roots: tuple[Path, ...] = (Path("/"),)
+    """Job logs are only opened below these folders."""
+    opt_in: Literal["all", "none"] | tuple[str, ...] = "none"
+    """Partitions whose jobs need no wish of their own: `all`, `none`, or their names."""
+    progress_patterns: dict[str, str] = Field(default_factory=dict)
+    """A pattern (RE2 syntax, with groups such as `step` and `loss`) by partition, for logs of no known framework."""
+    hang_after_s: Annotated[float, Field(ge=1)] | None = None
+    """How long a job may be silent before the log alone confirms a hang; unset: never."""
+    poll_s: Annotated[float, Field(ge=0.1, le=600)] = 10.0
+    """How often the scheduler is asked when nothing wakes the controller."""
+    limits: Limits = Field(default_factory=Limits)
+
+    @field_validator("limits", mode="before")
+    @classmethod
+    def _read_limits(cls, data: object) -> object:
+        return read_limits(data) if isinstance(data, dict) else data
+
+    @field_validator("kernel_log")
+    @classmethod
+    def _names_the_node(cls, text: str) -> str:
+        if text and "{node}" not in text:
+            message = "a kernel log's path needs {node} in it"
+            raise ValueError(message)
+        return text
+
+
+class ServerSettings(_Strict):
+    """The server: history, API and console."""
+
+    host: str = "127.0.0.1"
+    port: int = Field(default=8642, ge=0, le=65535)
+    """Port to listen on; 0 takes a free one."""
+    database: str = ""
+    """Database URL; empty: SQLite in the state folder. A password belongs in `database_file`, not here."""
+    database_file: Path | None = None
+    """A file of mode 0600 whose one line is the database URL."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Host names under which the console is reached, besides loopback."""
+
+
+class AgentSettings(_Strict):
+    """How a watcher or controller of its own process reaches the server."""
+
+    server: str = ""
+    """URL of the server; empty: the one named in the state folder."""
+    token_file: Path | None = None
+    """A file of mode 0600 with the agent's token; unset: the token in the state folder."""
+
+
+class RuleSettings(_Strict):
+    """The site's own rules, beside those that are shipped."""
+
+    files: tuple[Path, ...] = ()
+    off: tuple[str, ...] = ()
+    """Ids of rules that do not count here."""
+    weights: dict[str, Annotated[float, Field(ge=0, le=1)]] = Field(default_factory=dict)
+
+
+class NotifySettings(_Strict):
+    """Who is told, and how."""
+
+    command: tuple[str, ...] = ()
+    """A command (argument list) that gets each notice as JSON on standard input."""
+    webhook: str = ""
+    """A URL that gets each notice as a JSON POST."""
+    webhook_token_file: Path | None = None
+    """A file of mode 0600 with a bearer token for the webhook."""
+
+
+class Settings(_Strict):
+    """Everything that can be set."""
+
+    state_dir: Path
+    """Folder for the database, ledgers, tokens; mode 0700."""
+    clusters: tuple[ClusterSettings, ...] = ()
+    server: ServerSettings = Field(default_factory=ServerSettings)
+    agent: AgentSettings = Field(default_factory=AgentSettings)
+    rules: RuleSettings = Field(default_factory=RuleSettings)
+    notify: NotifySettings = Field(default_factory=NotifySettings)
+
+    def cluster(self, name: str) -> ClusterSettings | None:
+        """The settings of one cluster."""
+        return next((item for item in self.clusters if item.name == name), None)

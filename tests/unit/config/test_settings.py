@@ -1,0 +1,81 @@
+"""Settings: defaults that work, and one clear sentence for whatever is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from relance.config import SettingError, load_settings, read_secret
+
+
+def _load(tmp_path: Path, text: str) -> object:
+    file = tmp_path / "relance.yaml"
+    file.write_text(text)
+    return load_settings(file, environment={"HOME": str(tmp_path)})
+
+
+def test_without_a_file_everything_has_a_default(tmp_path: Path) -> None:
+    settings = load_settings(environment={"HOME": str(tmp_path)})
+    assert settings.state_dir == tmp_path / ".local/state/relance"
+    assert settings.server.host == "127.0.0.1"
+    assert settings.clusters == ()
+
+
+def test_the_environment_names_file_and_state_folder(tmp_path: Path) -> None:
+    file = tmp_path / "site.yaml"
+    file.write_text("clusters: [{name: alpha}]")
+    environment = {"HOME": "/nowhere", "RELANCE_CONFIG": str(file), "RELANCE_STATE_DIR": str(tmp_path / "state")}
+    settings = load_settings(environment=environment)
+    assert settings.state_dir == tmp_path / "state"
+    assert settings.cluster("alpha") is not None
+    assert settings.cluster("beta") is None
+
+
+def test_limits_are_put_over_the_shipped_ones(tmp_path: Path) -> None:
+    settings = _load(tmp_path, "clusters: [{name: a, limits: {settle_s: 0, hang: {suspected_min_s: 3}}}]")
+    limits = settings.clusters[0].limits  # type: ignore[attr-defined]
+    assert limits.settle_s == 0.0
+    assert limits.hang.suspected_min_s == 3.0
+    assert limits.hang.signed_min_s == 180.0
+
+
+def test_overrides_win_over_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "relance.yaml"
+    file.write_text("server: {port: 1}")
+    assert load_settings(file, {"server.port": 2}, {"HOME": "/"}).server.port == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        pytest.param("clusters: [{name: a, limits: {setle_s: 1}}]", "did you mean settle_s", id="misspelt limit"),
+        pytest.param("clusters: [{name: a, limits: {settle_s: -1}}]", "may not be below 0", id="negative limit"),
+        pytest.param("clusters: [{name: a, limits: {settle_s: soon}}]", "expected a number", id="limit in words"),
+        pytest.param("clusters: [{name: a, limits: {hang: 3}}]", "expected settings by name", id="flat group"),
+        pytest.param("clusters: [{name: a/b}]", "clusters.0.name", id="slash in a cluster's name"),
+        pytest.param("clusters: [{name: a, kernel_log: /var/log/kern.log}]", "needs {node}", id="one kernel log"),
+        pytest.param("sever: {}", "sever", id="unknown group"),
+        pytest.param("- 1", "settings by name", id="a list"),
+        pytest.param("x: [", "is not YAML", id="broken YAML"),
+    ],
+)
+def test_a_bad_setting_is_named(tmp_path: Path, text: str, says: str) -> None:
+    with pytest.raises(SettingError, match=r"relance\.yaml") as caught:
+        _load(tmp_path, text)
+    assert says in str(caught.value)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match="cannot read the settings"):
+        load_settings(tmp_path / "none.yaml", environment={"HOME": "/"})
+
+
+def test_a_secret_that_others_can_read_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("abc\n")
+    file.chmod(0o644)
+    with pytest.raises(SettingError, match="chmod 600"):
+        read_secret(file)
+    file.chmod(0o600)
+    assert read_secret(file) == "abc"
