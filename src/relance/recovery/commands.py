@@ -44,18 +44,16 @@ class Choice:
 
 
 class Commands:
-    """What people may order. `appended` is told the position of each event, so that those who wait are woken.
+    """What people may order.
 
     Every method may raise NotKnownError, AmbiguousError, CommandRefusedError, and what the history raises.
     """
 
-    def __init__(
-        self, history: History, site: Site, clock: Clock, appended: Callable[[int], None] = lambda _: None
-    ) -> None:
+    def __init__(self, history: History, site: Site, clock: Clock) -> None:
+        """Take the parts."""
         self._history = history
         self._site = site
         self._clock = clock
-        self._appended = appended
 
     async def set_stage(
         self,
@@ -174,13 +172,11 @@ class Commands:
                 keep_wake=stream.kind != "job",
             )
             try:
-                recorded = await self._history.append(batch, now)
+                await self._history.append(batch, now)
             except ConflictError:
                 if tries >= _TRIES:
                     raise
                 continue
-            for item in recorded:
-                self._appended(item.position)
             return event
 
 

@@ -8,10 +8,11 @@ from datetime import datetime
 from relance.domain.advice import Answer, Guard
 from relance.domain.incidents import Incident, IncidentState
 from relance.domain.records import JobRecord
-from relance.domain.stages import EffectiveStage, Stage, Standing
+from relance.domain.stages import EffectiveStage, Stage
 from relance.domain.views import ClusterReport
 from relance.policy import GateQuestion, gates
 from relance.recovery import wordings
+from relance.recovery.ordering import standing, switch
 from relance.recovery.sites import ClusterRules
 
 _ASKED_AT_THE_CLAIM = "lease"
@@ -37,18 +38,12 @@ def gates_of(standpoint: Standpoint) -> tuple[Guard, ...]:
     incident, record, now = standpoint.incident, standpoint.record, standpoint.now
     if incident.advice is None:
         return ()
-    lasting = record.switch_until is None or record.switch_until > now
     return gates(
         GateQuestion(
             advice=incident.advice,
             stage=standpoint.stage,
-            standing=Standing(
-                job=record.job,
-                partition=record.partition,
-                wish=record.wish.mode,
-                opted_in=standpoint.rules.covers(record.partition),
-            ),
-            switch=record.switch if lasting else None,
+            standing=standing(record, standpoint.rules),
+            switch=switch(record, now),
             approval=incident.approval,
             effect_digest=incident.effect.digest if incident.effect else "",
             facts=standpoint.report.facts if standpoint.report else None,

@@ -14,6 +14,7 @@ from relance.ports.clocks import Clock
 from relance.ports.histories import History
 from relance.recovery import figures, storytelling, subjects, tables
 from relance.recovery.answers import JobFacts
+from relance.recovery.live import Live
 from relance.recovery.rows import AdviceRow, HistoryRow, IncidentItem, JobRow, JobStage, NodeRow, StageRow
 from relance.recovery.sites import Site
 from relance.recovery.stories import IncidentStory, JobStory
@@ -23,16 +24,21 @@ MOST_ROWS = 1000
 
 
 class Queries:
-    """What people may ask. Raises NotKnownError and AmbiguousError, and what the history raises."""
+    """What people may ask. Raises NotKnownError and AmbiguousError, and what the history raises.
 
-    def __init__(self, history: History, site: Site, clock: Clock) -> None:
+    `live`, where the server's loop runs in this process, has newer looks and progress than the history.
+    """
+
+    def __init__(self, history: History, site: Site, clock: Clock, live: Live | None = None) -> None:
+        """Take the parts."""
         self._history = history
         self._site = site
         self._clock = clock
+        self._live = live
 
     async def jobs(self, cluster: str | None = None, user: str | None = None, limit: int = 200) -> tuple[JobRow, ...]:
         """Jobs, most recently changed first."""
-        look = _Look(self._history, self._site, self._clock.now())
+        look = self._look()
         records = await self._history.jobs(cluster, min(limit if user is None else MOST_ROWS, MOST_ROWS))
         wanted = [record for record in records if user in (None, record.user)]
         return tuple([tables.job_row(await look.facts(record, newest_only=True)) for record in wanted[:limit]])
@@ -40,7 +46,7 @@ class Queries:
     async def job_story(self, text: str) -> JobStory:
         """The story of the job that `text` means."""
         record = await subjects.job_meant(self._history, text)
-        facts = await _Look(self._history, self._site, self._clock.now()).facts(record)
+        facts = await self._look().facts(record)
         return storytelling.job_story(facts, await self._history.read(Stream.of_job(record.job)))
 
     async def incidents(
@@ -50,7 +56,7 @@ class Queries:
         rows = await self._history.incidents(
             open_only=open_only, cluster=cluster, since=since, limit=min(limit, MOST_ROWS)
         )
-        look = _Look(self._history, self._site, self._clock.now())
+        look = self._look()
         found: list[IncidentItem] = []
         for row in rows:
             if not row.incident.is_open:
@@ -64,13 +70,13 @@ class Queries:
         """The story of the incident with this id, or a unique beginning of it, or with this advice or action."""
         row = await subjects.incident_meant(self._history, text)
         record = await self._record(row.job)
-        facts = await _Look(self._history, self._site, self._clock.now()).facts(record)
+        facts = await self._look().facts(record)
         incident = record.incident(row.incident.id) or row.incident
         return storytelling.incident_story(facts, incident, await self._history.read(Stream.of_job(row.job)))
 
     async def advice(self, cluster: str | None = None) -> tuple[AdviceRow, ...]:
         """The advice in force of all open incidents, newest incident first."""
-        look = _Look(self._history, self._site, self._clock.now())
+        look = self._look()
         found: list[AdviceRow] = []
         for row in await self._history.incidents(open_only=True, cluster=cluster, limit=MOST_ROWS):
             record = await self._record(row.job)
@@ -81,12 +87,11 @@ class Queries:
 
     async def nodes(self, cluster: str | None = None) -> tuple[NodeRow, ...]:
         """Nodes that the scheduler shows or that have a history."""
-        now = self._clock.now()
-        look = _Look(self._history, self._site, now)
+        look = self._look()
         names = [cluster] if cluster else [record.cluster for record in await self._history.clusters()]
         reports = [await look.report(name) for name in names]
         known = await self._history.nodes(cluster)
-        return tables.node_rows(known, tuple(report for report in reports if report is not None), now)
+        return tables.node_rows(known, tuple(report for report in reports if report is not None), look.now)
 
     async def history(self, after: int | None = None, limit: int = 100) -> tuple[HistoryRow, ...]:
         """Events in order: those beyond `after`, or the newest ones."""
@@ -102,21 +107,23 @@ class Queries:
 
     async def stages(self, cluster: str | None = None) -> tuple[StageRow, ...]:
         """What the stages of each cluster are set to, and what caps them."""
-        now = self._clock.now()
-        look = _Look(self._history, self._site, now)
+        look = self._look()
         records = [record for record in await self._history.clusters() if cluster in (None, record.cluster)]
-        return tuple([tables.stage_row(record, await look.report(record.cluster), now) for record in records])
+        return tuple([tables.stage_row(record, await look.report(record.cluster), look.now) for record in records])
 
     async def job_stage(self, text: str) -> JobStage:
         """The effective stage of one job and why."""
         record = await subjects.job_meant(self._history, text)
-        facts = await _Look(self._history, self._site, self._clock.now()).facts(record, newest_only=True)
+        facts = await self._look().facts(record, newest_only=True)
         return JobStage(job=record.job, name=record.name, partition=record.partition, effective=facts.stage)
 
     async def figures(self, since: datetime | None = None, cluster: str | None = None) -> figures.Figures:
         """The figures of incidents opened since then; at most the newest 10 000."""
         rows = await self._history.incidents(cluster=cluster, since=since, limit=10_000)
         return figures.figures((row.incident for row in rows), since, self._clock.now())
+
+    def _look(self) -> _Look:
+        return _Look(self._history, self._site, self._live, self._clock.now())
 
     async def _record(self, job: JobKey) -> JobRecord:
         record = (await self._history.load(Stream.of_job(job))).record
@@ -126,10 +133,12 @@ class Queries:
 class _Look:
     """Gathers the facts of several jobs at one moment, reading each cluster once."""
 
-    def __init__(self, history: History, site: Site, now: datetime) -> None:
+    def __init__(self, history: History, site: Site, live: Live | None, now: datetime) -> None:
+        """Look at `now`."""
         self._history = history
         self._site = site
-        self._now = now
+        self._live = live
+        self.now = now
         self._clusters: dict[str, ClusterRecord] = {}
         self._reports: dict[str, ClusterReport | None] = {}
 
@@ -142,26 +151,30 @@ class _Look:
             report=await self.report(cluster),
             rules=self._site.rules(cluster),
             progress={},
-            now=self._now,
+            now=self.now,
         )
         earlier = () if newest_only else (item.attempt for item in record.attempts)
         return replace(facts, progress=await self._progress({facts.current, *earlier}))
 
     async def cluster(self, name: str) -> ClusterRecord:
+        """The record of a cluster."""
         if name not in self._clusters:
             record = (await self._history.load(Stream.of_cluster(name))).record
             self._clusters[name] = record if isinstance(record, ClusterRecord) else ClusterRecord(cluster=name)
         return self._clusters[name]
 
     async def report(self, cluster: str) -> ClusterReport | None:
+        """The newest look at a cluster."""
         if cluster not in self._reports:
-            self._reports[cluster] = await self._history.report(cluster)
+            newest = self._live.reports.get(cluster) if self._live else None
+            self._reports[cluster] = newest or await self._history.report(cluster)
         return self._reports[cluster]
 
     async def _progress(self, keys: set[AttemptKey]) -> dict[AttemptKey, Progress]:
         found: dict[AttemptKey, Progress] = {}
         for key in keys:
-            progress = await self._history.progress(key)
+            newest = self._live.progress.get(key) if self._live else None
+            progress = newest or await self._history.progress(key)
             if progress is not None:
                 found[key] = progress
         return found

@@ -12,6 +12,7 @@ from relance.domain.incidents import Incident
 from relance.domain.streams import Recorded
 from relance.recovery.answers import JobFacts, alarm, fault, first_quote, five_answers, next_of
 from relance.recovery.gatings import gates_of, why_not_approvable
+from relance.recovery.ordering import switch
 from relance.recovery.situations import findings_of
 from relance.recovery.stories import Entry, IncidentStory, JobStory, MilestoneLine, Quote, quote_of
 from relance.recovery.tables import incident_of, job_row
@@ -142,7 +143,8 @@ def _notes(facts: JobFacts) -> tuple[str, ...]:
     notes = list(record.wish.notes)
     if record.disagreed:
         notes.append(f"said to be wrong: {record.disagreed}")
-    if record.switch is not None and (record.switch_until is None or record.switch_until > facts.now):
+    ceiling = switch(record, facts.now)
+    if ceiling is not None:
         until = f" until {record.switch_until:%Y-%m-%d %H:%M UTC}" if record.switch_until else ""
-        notes.append(f"switched to {record.switch.value}{until}")
+        notes.append(f"switched to {ceiling.value}{until}")
     return tuple(notes)
