@@ -1,0 +1,136 @@
+"""Intake: what looks and findings become."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from relance.domain import events as e
+from relance.domain.findings import Certainty, FindingKind
+from relance.domain.records import NodeRecord
+from relance.domain.views import Hold, JobState, NodeState, NodeView, PastAttempt
+from relance.recovery.intake import finding_events, job_events, node_events
+from tests.unit.recovery.situations import (
+    AGAIN,
+    FAILED,
+    FIRST,
+    REQUEUED,
+    RUNNING,
+    SECOND,
+    at,
+    crash,
+    folded,
+    seen,
+    with_incident,
+)
+
+
+def _names(events: tuple[e.JobEvent, ...]) -> list[str]:
+    return [type(event).__name__ for event in events]
+
+
+def test_a_new_running_job_is_seen_and_its_attempt_started() -> None:
+    record = seen(RUNNING)
+    assert record.name == "train"
+    assert record.attempts[0].nodes == ("n1", "n2")
+
+
+def test_the_same_look_again_adds_nothing() -> None:
+    assert job_events(seen(RUNNING), RUNNING, (), None, at(2)) == ()
+    assert job_events(seen(RUNNING, FAILED), FAILED, (), None, at(101)) == ()
+
+
+def test_a_failed_attempt_is_a_finding_and_opens_an_incident() -> None:
+    events = job_events(seen(RUNNING), FAILED, (), None, at(100))
+    assert _names(events) == ["AttemptEnded", "FindingReported", "IncidentOpened"]
+
+
+@pytest.mark.parametrize(
+    "state", [JobState.COMPLETED, JobState.CANCELLED, JobState.TIMEOUT, JobState.PREEMPTED, JobState.DEADLINE]
+)
+def test_an_end_that_somebody_wanted_opens_nothing(state: JobState) -> None:
+    events = job_events(seen(RUNNING), replace(FAILED, state=state), (), None, at(100))
+    assert "IncidentOpened" not in _names(events)
+    assert "AttemptEnded" in _names(events)
+
+
+def test_a_cancel_a_hold_and_a_time_limit_are_recorded_as_outside_changes_once() -> None:
+    cancelled = replace(FAILED, state=JobState.CANCELLED, cancelled_by=0)
+    record = seen(RUNNING, cancelled)
+    assert record.outside == ("cancel: attempt 0",)
+    assert job_events(record, cancelled, (), None, at(120)) == ()
+    assert seen(RUNNING, replace(RUNNING, hold=Hold.USER)).outside == ("hold: attempt 0 by user",)
+    assert seen(RUNNING, replace(FAILED, state=JobState.TIMEOUT)).outside == ("timeout: attempt 0",)
+
+
+def test_a_requeue_that_is_not_ours_is_an_outside_change_and_ends_the_attempt_before() -> None:
+    record = seen(RUNNING, REQUEUED)
+    assert record.outside == ("requeue: restart count is 1",)
+    assert record.attempts[0].outcome is JobState.REQUEUED
+
+
+def test_attempts_missed_while_nobody_looked_are_filled_in_from_accounting() -> None:
+    row = PastAttempt(
+        raw_id="17", first_submitted_at=RUNNING.first_submitted_at, restart_count=1, state=JobState.NODE_FAIL,
+        nodes=("n3",), started_at=at(50), ended_at=at(60),
+    )  # fmt: skip
+    third = replace(RUNNING, restart_count=2, submitted_at=at(61), started_at=at(62))
+    record = seen(RUNNING)
+    record = folded(job_events(record, third, (row,), None, at(70)), record)
+    assert [(item.attempt.restart_count, item.outcome) for item in record.attempts] == [
+        (0, JobState.REQUEUED),
+        (1, JobState.NODE_FAIL),
+        (2, None),
+    ]
+
+
+def test_the_same_finding_twice_is_stored_once() -> None:
+    record = with_incident(seen(RUNNING))
+    assert finding_events(record, (crash(),), at(92)) == ()
+
+
+def test_two_findings_in_one_batch_open_one_incident() -> None:
+    events = finding_events(seen(RUNNING), (crash(number=1), crash(number=2)), at(91))
+    assert _names(events) == ["FindingReported", "IncidentOpened", "FindingReported", "FindingAttached"]
+
+
+def test_a_node_s_health_alone_opens_nothing_but_joins_what_is_open() -> None:
+    sign = replace(crash(number=9), kind=FindingKind.NODE_HEALTH, certainty=Certainty.SUSPECTED)
+    assert _names(finding_events(seen(RUNNING), (sign,), at(91))) == ["FindingReported"]
+    assert _names(finding_events(with_incident(seen(RUNNING)), (sign,), at(91))) == [
+        "FindingReported",
+        "FindingAttached",
+    ]
+
+
+def test_the_next_attempt_s_own_finding_ends_the_older_incident_as_relapsed() -> None:
+    record = with_incident(seen(RUNNING, FAILED))
+    record = folded(job_events(record, AGAIN, (), None, at(106)), record)
+    record = folded(finding_events(record, (crash(SECOND),), at(110)), record)
+    assert [item.end for item in record.incidents] == [e.IncidentEnd.RELAPSED, None]
+    assert record.open_incident is not None
+    assert record.open_incident.attempt == SECOND
+
+
+def test_a_late_finding_on_an_attempt_that_was_replaced_opens_nothing() -> None:
+    record = seen(RUNNING, REQUEUED, AGAIN)
+    assert _names(finding_events(record, (crash(FIRST),), at(120))) == ["FindingReported"]
+
+
+def test_an_attempt_that_was_dealt_with_is_not_opened_again() -> None:
+    record = seen(RUNNING, FAILED)
+    incident = record.incidents[0]
+    closed = e.IncidentClosed(incident_id=incident.id, end=e.IncidentEnd.STOPPED, reason="no use", at=at(110))
+    record = folded([closed], record)
+    assert _names(finding_events(record, (crash(FIRST),), at(120))) == ["FindingReported"]
+
+
+def test_nodes_that_only_come_and_go_with_work_are_no_events() -> None:
+    record = NodeRecord(cluster="alpha", node="n1")
+    idle = NodeView(name="n1", state=NodeState.IDLE)
+    assert node_events("alpha", record, idle, at(1)) == ()
+    assert node_events("alpha", record, replace(idle, state=NodeState.ALLOCATED), at(1)) == ()
+    (event,) = node_events("alpha", record, replace(idle, state=NodeState.DOWN, reason="Not responding"), at(1))
+    assert isinstance(event, e.NodeChanged)
+    assert event.reason == "Not responding"
