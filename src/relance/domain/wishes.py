@@ -1,0 +1,182 @@
+"""Wishes: what a job asks for in its own settings. Read from its comment, checked, clipped by the site's limits. Pure.
+
+The comment is other people's input. It is either JSON, `{"relance": {"mode": "act", "max_restarts": 8, ...}}`, where
+other keys of the same object are left alone, or the short form `relance:act,restarts=4,hang=900`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from relance.domain.limits import Limits
+from relance.domain.stages import Stage
+from relance.domain.views import Wish
+
+MAX_COMMENT_CHARS = 4096
+"""A longer comment is not read: it has no reason to be so long."""
+MAX_LOGS = 16
+"""Design 12: a job may name 16 globs without `**`."""
+MAX_PATH_CHARS = 1024
+MAX_WORKFLOW_CHARS = 128
+MAX_PATTERN_CHARS = 512
+MAX_HANG_AFTER_S = 7 * 86400.0
+
+_SHORT = re.compile(r"(?:^|\s)relance:(\S*)")
+_MEANT_FOR_US = re.compile(r"\{\s*[\"']?relance\b")
+_SHORT_NAMES: Mapping[str, str] = {"restarts": "max_restarts", "hang": "hang_after_s", "workflow": "workflow"}
+_QUOTING = "a comment in a batch script needs quotes: #SBATCH --comment='{\"relance\": {...}}'"
+
+
+class _BrokenError(ValueError):
+    """A setting cannot be understood; the text says which and how."""
+
+
+def parse_wish(comment: str, limits: Limits) -> Wish:
+    """The wish in a job's comment; an empty one when the comment does not speak to us.
+
+    Never raises. A setting that cannot be understood leaves the job in `observe`, whatever else it asks for, with a
+    note; a value beyond the site's limits is clipped, an unknown setting ignored, each with a note.
+    """
+    if len(comment) > MAX_COMMENT_CHARS:
+        if "relance" not in comment:
+            return Wish()
+        return _broken(f"the comment has more than {MAX_COMMENT_CHARS} characters and was not read")
+    try:
+        settings = _settings(comment)
+    except _BrokenError as error:
+        return _broken(str(error))
+    return Wish() if settings is None else _wish(settings, limits)
+
+
+def _settings(comment: str) -> dict[str, Any] | None:
+    text = comment.strip()
+    if text.startswith("{"):
+        return _json_settings(text)
+    if found := _SHORT.search(text):
+        return _short_settings(found.group(1))
+    if _MEANT_FOR_US.search(text):
+        raise _BrokenError(f"the comment is not JSON; {_QUOTING}")
+    return None
+
+
+def _json_settings(text: str) -> dict[str, Any] | None:
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        if _MEANT_FOR_US.search(text):
+            raise _BrokenError(f"the comment is not JSON; {_QUOTING}") from None
+        return None
+    if not isinstance(data, dict) or "relance" not in data:
+        return None
+    settings = data["relance"]
+    if not isinstance(settings, dict):
+        raise _BrokenError('"relance" in the comment is not an object')
+    return settings
+
+
+def _short_settings(text: str) -> dict[str, Any]:
+    mode, *rest = text.split(",")
+    settings: dict[str, Any] = {"mode": mode} if "=" not in mode else {}
+    for part in [mode, *rest] if "=" in mode else rest:
+        name, equals, value = part.partition("=")
+        if not equals:
+            raise _BrokenError(f"{_shown(part)} is not of the form name=value")
+        known = _SHORT_NAMES.get(name, name)
+        settings[known] = _number(value) if known in ("max_restarts", "hang_after_s") else value
+    return settings
+
+
+def _number(text: str) -> object:
+    """The number in the text; the text itself when there is none, for the check to complain about."""
+    return int(text) if re.fullmatch(r"[0-9]{1,9}", text) else text
+
+
+def _wish(settings: Mapping[str, Any], limits: Limits) -> Wish:
+    wish, notes = Wish(), []
+    is_broken = False
+    for name, value in settings.items():
+        read = _READERS.get(name)
+        if read is None:
+            notes.append(f"{_shown(name)} is not a setting of ours and was ignored")
+            continue
+        try:
+            wish, note = read(wish, value, limits)
+            notes += [note] if note else []
+        except _BrokenError as error:
+            is_broken = True
+            notes.append(str(error))
+    if is_broken:
+        wish = replace(wish, mode=Stage.OBSERVE)
+        notes.append("so the job stays in observe")
+    return replace(wish, notes=tuple(notes))
+
+
+def _mode(wish: Wish, value: object, _limits: Limits) -> tuple[Wish, str]:
+    if not isinstance(value, str) or value not in {stage.value for stage in Stage}:
+        raise _BrokenError(f"mode is {_shown(value)}, not one of {', '.join(stage.value for stage in Stage)}")
+    return replace(wish, mode=Stage(value)), ""
+
+
+def _max_restarts(wish: Wish, value: object, limits: Limits) -> tuple[Wish, str]:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise _BrokenError(f"max_restarts is {_shown(value)}, not a whole number from 0")
+    most = limits.restarts.in_all
+    note = f"max_restarts {value} was clipped to {most}, the site's limit" if value > most else ""
+    return replace(wish, max_restarts=min(value, most)), note
+
+
+def _hang_after_s(wish: Wish, value: object, limits: Limits) -> tuple[Wish, str]:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
+        raise _BrokenError(f"hang_after_s is {_shown(value)}, not a number of seconds")
+    least, most = limits.hang.suspected_min_s, MAX_HANG_AFTER_S
+    clipped = min(max(float(value), least), most)
+    note = f"hang_after_s {_shown(value)} was clipped to {clipped:g}" if clipped != value else ""
+    return replace(wish, hang_after_s=clipped), note
+
+
+def _logs(wish: Wish, value: object, _limits: Limits) -> tuple[Wish, str]:
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise _BrokenError("logs is not a list of paths")
+    for item in value:
+        if not item or len(item) > MAX_PATH_CHARS or "\0" in item or "\n" in item:
+            raise _BrokenError(f"logs has {_shown(item)}, which is no path of at most {MAX_PATH_CHARS} characters")
+        if "**" in item:
+            raise _BrokenError(f"logs has {_shown(item)}: ** is not allowed")
+    note = f"logs names {len(value)} paths; only the first {MAX_LOGS} are followed" if len(value) > MAX_LOGS else ""
+    return replace(wish, logs=tuple(value[:MAX_LOGS])), note
+
+
+def _workflow(wish: Wish, value: object, _limits: Limits) -> tuple[Wish, str]:
+    if not isinstance(value, str) or not value or len(value) > MAX_WORKFLOW_CHARS or not value.isprintable():
+        raise _BrokenError(f"workflow is {_shown(value)}, not a name of at most {MAX_WORKFLOW_CHARS} characters")
+    return replace(wish, workflow=value), ""
+
+
+def _progress(wish: Wish, value: object, _limits: Limits) -> tuple[Wish, str]:
+    if not isinstance(value, str) or not value or len(value) > MAX_PATTERN_CHARS:
+        raise _BrokenError(f"progress is {_shown(value)}, not a pattern of at most {MAX_PATTERN_CHARS} characters")
+    return replace(wish, progress=value), ""
+
+
+_READERS: Mapping[str, Callable[[Wish, object, Limits], tuple[Wish, str]]] = {
+    "mode": _mode,
+    "max_restarts": _max_restarts,
+    "hang_after_s": _hang_after_s,
+    "logs": _logs,
+    "workflow": _workflow,
+    "progress": _progress,
+}
+
+
+def _broken(note: str) -> Wish:
+    return Wish(mode=Stage.OBSERVE, notes=(f"{note}; so the job stays in observe",))
+
+
+def _shown(value: object) -> str:
+    """A piece of foreign input in a note: short, on one line."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."  # noqa: PLR2004 - fits a line

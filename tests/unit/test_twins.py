@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from relance.domain.twins import attempt_began, twins, with_former_dependencies
+from relance.domain.views import JobState, JobView
+
+T0 = datetime(2026, 3, 1, 12, tzinfo=UTC)
+BEGAN = T0 + timedelta(minutes=10)
+
+FAILED = JobView(
+    raw_id="17",
+    first_submitted_at=T0,
+    submitted_at=T0,
+    restart_count=0,
+    name="llama",
+    user="ada",
+    owner_uid=1001,
+    partition="train",
+    state=JobState.FAILED,
+    started_at=BEGAN,
+    work_dir="/home/ada/llama",
+    script_id="s1",
+)
+COPY = replace(
+    FAILED,
+    raw_id="18",
+    first_submitted_at=BEGAN + timedelta(hours=1),
+    submitted_at=BEGAN + timedelta(hours=1),
+    state=JobState.PENDING,
+    started_at=None,
+)
+
+
+def reasons(*others: JobView, job: JobView = FAILED) -> list[str]:
+    return [twin.reason for twin in twins(job, (job, *others), attempt_began(job))]
+
+
+def test_a_copy_submitted_since_the_attempt_began_is_a_twin() -> None:
+    assert reasons(COPY) == ["job 18 (pending) of ada has the same name and script and was submitted since"]
+
+
+def test_another_script_in_the_same_work_directory_is_a_twin_too() -> None:
+    assert reasons(replace(COPY, script_id="s2")) == [
+        "job 18 (pending) of ada has the same name and work directory and was submitted since"
+    ]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(replace(COPY, user="bob"), id="another user"),
+        pytest.param(replace(COPY, name="other"), id="another name"),
+        pytest.param(replace(COPY, script_id="s2", work_dir="/home/ada/other"), id="another script and directory"),
+        pytest.param(replace(COPY, script_id="", work_dir=""), id="neither script nor directory known"),
+        pytest.param(replace(COPY, state=JobState.FAILED), id="over"),
+        pytest.param(replace(COPY, first_submitted_at=T0), id="submitted before, requeued since"),
+        pytest.param(replace(COPY, dependency="afterany:170"), id="another name, waits for job 170"),
+    ],
+)
+def test_it_is_no_twin(other: JobView) -> None:
+    blank = replace(other, name="x") if other.dependency else other
+    assert reasons(blank) == []
+
+
+def test_a_state_that_cannot_be_read_counts_as_alive() -> None:
+    assert len(reasons(replace(COPY, state=JobState.UNKNOWN))) == 1
+
+
+def test_tasks_of_one_array_are_no_twins_of_each_other() -> None:
+    assert reasons(replace(COPY, array="17"), job=replace(FAILED, array="17")) == []
+
+
+@pytest.mark.parametrize("dependency", ["afterany:17", "afterany:17(unfulfilled)", "afterok:3,afterany:16:17"])
+def test_a_job_that_waits_for_any_end_of_this_one_is_its_successor(dependency: str) -> None:
+    follower = replace(COPY, name="evaluate", first_submitted_at=T0, dependency=dependency)
+    assert reasons(follower) == ["job 18 (pending) of ada follows this one by afterany"]
+
+
+def test_the_next_of_a_singleton_chain_is_the_successor_although_it_was_submitted_before() -> None:
+    chained = replace(COPY, first_submitted_at=T0, dependency="singleton", script_id="", work_dir="")
+    assert reasons(chained) == ["job 18 (pending) of ada has the same name and is the next of a singleton chain"]
+
+
+def test_a_successor_that_started_is_known_by_the_dependency_it_showed_before() -> None:
+    started = replace(COPY, first_submitted_at=T0, state=JobState.RUNNING)
+    assert reasons(started) == []
+    assert len(reasons(*with_former_dependencies([started], {"18": "singleton"}))) == 1
+
+
+def test_an_attempt_that_never_started_began_when_it_was_submitted() -> None:
+    assert attempt_began(replace(FAILED, started_at=None)) == T0
