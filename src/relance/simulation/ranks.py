@@ -15,6 +15,7 @@ import signal
 import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -110,11 +111,9 @@ class Rank:
             return False
         try:
             os.killpg(self._process.pid, 0)
-        except ProcessLookupError:
+        except (ProcessLookupError, PermissionError):  # the latter: the number is somebody else's by now
             return True
-        except PermissionError:
-            return True  # the number is somebody else's by now
-        return False
+        return not _group_lives(self._process.pid)
 
     def _read(self) -> bool:
         """Pass on what is there; False at the end of the output."""
@@ -151,6 +150,17 @@ class Rank:
             self._rest = b""
         self.returncode = process.returncode
         self._ended(self)
+
+
+def _group_lives(group: int) -> bool:
+    """Whether a process of the group lives; one that has ended and waits for its new parent's care does not."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                state, _parent, its_group = (entry / "stat").read_text().rpartition(")")[2].split()[:3]
+                if int(its_group) == group and state not in ("Z", "X"):
+                    return True
+    return False
 
 
 def _tied_to(daemon: int) -> Callable[[], None]:

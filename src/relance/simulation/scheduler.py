@@ -32,7 +32,7 @@ from relance.simulation.records import Settings, from_json
 _PEER_CREDENTIALS = struct.Struct("3i")
 _LONGEST_SOCKET_PATH = 107
 _LOCK_NAME = "scheduler.lock"
-_LOCK_TRIES = 20
+_LOCK_TRIES = 10
 _LOCK_PAUSE_S = 0.1
 
 
