@@ -21,6 +21,7 @@ class LocalSchedulerSettings(_Strict):
     """The simulated scheduler of this machine."""
 
     kind: Literal["local"] = "local"
+    """Which kind of scheduler this is."""
     state_dir: Path
     """Folder of the simulated scheduler; its socket lies in it."""
 
@@ -29,6 +30,7 @@ class ClusterSettings(_Strict):
     """One cluster that is served."""
 
     name: str = Field(min_length=1, max_length=40, pattern=r"^[A-Za-z0-9_.-]+$")
+    """The cluster's name, as it stands in keys, streams and pages."""
     scheduler: LocalSchedulerSettings | None = None
     """How to reach the scheduler; needed where the controller runs."""
     kernel_log: str = ""
@@ -44,6 +46,7 @@ class ClusterSettings(_Strict):
     poll_s: Annotated[float, Field(ge=0.1, le=600)] = 10.0
     """How often the scheduler is asked when nothing wakes the controller."""
     limits: Limits = Field(default_factory=Limits)
+    """The limits of policy and detectors; only what differs from the defaults."""
 
     @field_validator("limits", mode="before")
     @classmethod
@@ -63,6 +66,7 @@ class ServerSettings(_Strict):
     """The server: history, API and console."""
 
     host: str = "127.0.0.1"
+    """Address to listen on."""
     port: int = Field(default=8642, ge=0, le=65535)
     """Port to listen on; 0 takes a free one."""
     database: str = ""
@@ -86,9 +90,11 @@ class RuleSettings(_Strict):
     """The site's own rules, beside those that are shipped."""
 
     files: tuple[Path, ...] = ()
+    """Files of the site's own rules, in the format of the shipped ones."""
     off: tuple[str, ...] = ()
     """Ids of rules that do not count here."""
     weights: dict[str, Annotated[float, Field(ge=0, le=1)]] = Field(default_factory=dict)
+    """Other weights, by rule id, from 0 to 1."""
 
 
 class NotifySettings(_Strict):
@@ -108,6 +114,7 @@ class Settings(_Strict):
     state_dir: Path
     """Folder for the database, ledgers, tokens; mode 0700."""
     clusters: tuple[ClusterSettings, ...] = ()
+    """The clusters that are served."""
     server: ServerSettings = Field(default_factory=ServerSettings)
     agent: AgentSettings = Field(default_factory=AgentSettings)
     rules: RuleSettings = Field(default_factory=RuleSettings)
