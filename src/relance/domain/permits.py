@@ -11,8 +11,8 @@ from relance.domain.advice import PermitWish
 def bucket_free_at(taken: Iterable[datetime], wish: PermitWish, now: datetime) -> datetime | None:
     """When the bucket gives the next permit; None: now.
 
-    `taken` holds when permits were taken, in any order. In every window of `w` seconds at most `burst` and one per whole
-    `refill_s` in `w` are given. A permit that lies further ahead of `now` than the bucket takes to fill was stamped by a
+    `taken` holds when permits were taken, in any order. In every window at most `burst` are given, and one more per
+    `refill_s` of its length. A permit that lies further ahead of `now` than the bucket takes to fill was stamped by a
     clock that has stepped back since: it is not counted, or the bucket would stay closed until that time comes again.
     Raises ValueError for a wish that can never be fulfilled.
     """
