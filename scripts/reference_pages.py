@@ -63,8 +63,8 @@ def settings_page() -> str:
     """All settings with type, default and meaning."""
     lines = [
         "# Settings", "",
-        "A settings file is YAML: `relance up --config FILE`, or `$RELANCE_CONFIG`. `$RELANCE_STATE_DIR` sets the folder",
-        "for state. A name that is not listed here is an error. The limits have their own page: [](limits.md).", "",
+        "A settings file is YAML: `relance up --config FILE`, or `$RELANCE_CONFIG`. `$RELANCE_STATE_DIR` sets the",
+        "state folder. A name that is not listed here is an error. The limits have a page: [](limits.md).", "",
     ]  # fmt: skip
     for group, title in _GROUPS:
         lines += [f"## {title}", "", "| setting | default | meaning |", "| --- | --- | --- |"]
