@@ -1,0 +1,44 @@
+"""From settings to what the parts ask for."""
+
+from __future__ import annotations
+
+from relance.config import ClusterSettings, SettingError, Settings
+from relance.recovery.sites import ClusterRules, Site
+
+
+def site_of(settings: Settings) -> Site:
+    """The rules of all clusters."""
+    return Site(clusters=tuple(rules_of(cluster) for cluster in settings.clusters))
+
+
+def rules_of(cluster: ClusterSettings) -> ClusterRules:
+    """The rules of one cluster."""
+    opted_in: frozenset[str] | None
+    if cluster.opt_in == "all":
+        opted_in = None
+    elif cluster.opt_in == "none":
+        opted_in = frozenset()
+    else:
+        opted_in = frozenset(cluster.opt_in)
+    return ClusterRules(
+        cluster=cluster.name,
+        kernel_log=cluster.kernel_log,
+        opted_in=opted_in,
+        limits=cluster.limits,
+        progress_patterns=tuple(cluster.progress_patterns.items()),
+        hang_after_s=cluster.hang_after_s,
+    )
+
+
+def served(settings: Settings, names: tuple[str, ...]) -> tuple[ClusterSettings, ...]:
+    """The clusters that this process serves: those named, else all. Raises SettingError for an unknown name."""
+    for name in names:
+        if settings.cluster(name) is None:
+            known = ", ".join(cluster.name for cluster in settings.clusters) or "none"
+            message = f"no cluster {name!r} in the settings; there are: {known}"
+            raise SettingError(message)
+    chosen = tuple(cluster for cluster in settings.clusters if not names or cluster.name in names)
+    if not chosen:
+        message = "the settings name no cluster: add one under `clusters`, or try `relance demo`"
+        raise SettingError(message)
+    return chosen
