@@ -53,6 +53,9 @@ class Advice:
     expires_at: datetime
     exclude: tuple[str, ...] = ()
     exclude_until: datetime | None = None
+    exclusion_is_hard: bool = False
+    """The evidence against the excluded nodes is hard: if the job cannot start without them a person has to choose.
+    Exclusions on weak evidence are then taken back (design 10)."""
     hold: bool = False
     park: bool = False
     """Requeue with a start time ahead, so that the job outlives MinJobAge without a hold (design 8)."""
