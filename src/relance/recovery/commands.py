@@ -180,6 +180,16 @@ class Commands:
             return event
 
 
+def raises_stage(
+    cluster: ClusterRecord, partition: str | None, stage: Stage, end_running: frozenset[EndRunning] | None
+) -> bool:
+    """Whether a setting would let Relance do more than now; lowering is the kill switch and needs fewer rights."""
+    setting = cluster.partitions.get(partition) if partition is not None else cluster.setting
+    ceiling = setting or cluster.setting
+    now = ceiling.stage if ceiling else Stage.OBSERVE
+    return stage.rank > now.rank or not (end_running or frozenset()) <= _consents(cluster, partition)
+
+
 def _consents(record: Record, partition: str | None) -> frozenset[EndRunning]:
     if not isinstance(record, ClusterRecord):
         return frozenset()

@@ -1,0 +1,104 @@
+"""The agents' side of the one seam: each method of the port `Backend` as a route. Bodies are encoded domain values."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Annotated, Any, TypeVar
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import JSONResponse
+
+from relance.api.access import Parts, Reporter
+from relance.api.answering import answer
+from relance.api.schemas import OrdersQuestion
+from relance.domain.advice import Claim, StepRecord
+from relance.domain.encoding import EncodingError, decode
+from relance.domain.keys import AttemptKey
+from relance.domain.observations import WatcherBatch
+from relance.domain.views import ClusterReport
+
+router = APIRouter(prefix="/agents", tags=["agents"])
+
+_INLINE_BYTES = 65536
+"""A larger body is decoded in a thread, so that a big report does not hold up everybody else."""
+
+Value = TypeVar("Value")
+
+
+@router.get("/assignments")
+async def assignments(_: Reporter, parts: Parts, cluster: str) -> JSONResponse:
+    """The attempts that the cluster's watcher should follow."""
+    return answer(await parts.backend.assignments(cluster))
+
+
+@router.get("/checkpoint")
+async def checkpoint(_: Reporter, parts: Parts, attempt: str) -> JSONResponse:
+    """The watcher's last checkpoint of an attempt."""
+    try:
+        key = AttemptKey.parse(attempt)
+    except ValueError as error:
+        raise EncodingError(f"not an attempt key: {attempt!r}") from error
+    return answer({"checkpoint": await parts.backend.checkpoint(key)})
+
+
+@router.post("/submit")
+async def submit(_: Reporter, parts: Parts, request: Request) -> JSONResponse:
+    """Findings, progress, coverage and checkpoint of one attempt (WatcherBatch)."""
+    await parts.backend.submit(await _value(request, WatcherBatch))
+    return answer({})
+
+
+@router.post("/report")
+async def report(_: Reporter, parts: Parts, request: Request) -> JSONResponse:
+    """A whole look at a cluster (ClusterReport)."""
+    await parts.backend.report(await _value(request, ClusterReport))
+    return answer({})
+
+
+@router.post("/orders")
+async def orders(_: Reporter, parts: Parts, body: OrdersQuestion) -> JSONResponse:
+    """Take or renew the lease and get the advice in force (Orders)."""
+    return answer(await parts.backend.orders(body.cluster, body.holder))
+
+
+@router.post("/claim")
+async def claim(_: Reporter, parts: Parts, request: Request) -> JSONResponse:
+    """Begin to carry out an advice (Claim, answered with ClaimReply)."""
+    return answer(await parts.backend.claim(await _value(request, Claim)))
+
+
+@router.post("/record")
+async def record(_: Reporter, parts: Parts, request: Request) -> JSONResponse:
+    """A step of a preparation or transaction (StepRecord)."""
+    await parts.backend.record(await _value(request, StepRecord))
+    return answer({})
+
+
+@router.get("/wait")
+async def wait(
+    _: Reporter,
+    parts: Parts,
+    after: Annotated[int, Query(ge=0)],
+    timeout_s: Annotated[float, Query(ge=0, le=600)],
+) -> JSONResponse:
+    """The history's head as soon as it is beyond a position, or after the time-out, which the server may shorten."""
+    head = await parts.backend.wait(after, min(timeout_s, parts.web.longest_wait_s))
+    return answer({"position": head})
+
+
+async def _value(request: Request, kind: type[Value]) -> Value:
+    """The value in a body. Raises EncodingError."""
+    body = await request.body()
+    if len(body) <= _INLINE_BYTES:
+        return _decoded(body, kind)
+    return await asyncio.to_thread(_decoded, body, kind)
+
+
+def _decoded(body: bytes, kind: type[Value]) -> Value:
+    try:
+        data: Any = json.loads(body)
+    except ValueError as error:
+        raise EncodingError("the body is not JSON") from error
+    value: Value = decode(kind, data)
+    return value

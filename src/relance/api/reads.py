@@ -1,0 +1,125 @@
+"""What people may read."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Query, Request
+from starlette.responses import JSONResponse, Response
+
+from relance.api.access import Asking, Reader
+from relance.api.answering import answer
+from relance.api.schemas import WhoIsAsking
+from relance.recovery.figures import Figures
+from relance.recovery.queries import MOST_ROWS
+from relance.recovery.rows import AdviceRow, HistoryRow, IncidentItem, JobRow, JobStage, NodeRow, StageRow
+from relance.recovery.stories import IncidentStory, JobStory
+from relance.serving.feeds import Feeds
+
+router = APIRouter(tags=["reading"])
+
+Limit = Annotated[int, Query(ge=1, le=MOST_ROWS)]
+Cluster = Annotated[str | None, Query(max_length=80)]
+Position = Annotated[int | None, Query(ge=0)]
+
+
+@router.get("/me", response_model=WhoIsAsking)
+async def me(who: Reader) -> WhoIsAsking:
+    """Whose token this is, and its role."""
+    return WhoIsAsking(name=who.name, role=who.role)
+
+
+@router.get("/jobs", response_model=list[JobRow])
+async def jobs(
+    _: Reader, ask: Asking, cluster: Cluster = None, user: Cluster = None, limit: Limit = 200
+) -> JSONResponse:
+    """Jobs, most recently changed first."""
+    return answer(await ask.jobs(cluster, user, limit))
+
+
+@router.get("/jobs/{job:path}/story", response_model=JobStory)
+async def job_story(_: Reader, ask: Asking, job: str) -> JSONResponse:
+    """The story of one job (key, id or name), with the five answers."""
+    return answer(await ask.job_story(job))
+
+
+@router.get("/jobs/{job:path}/stage", response_model=JobStage)
+async def job_stage(_: Reader, ask: Asking, job: str) -> JSONResponse:
+    """The effective stage of one job and why."""
+    return answer(await ask.job_stage(job))
+
+
+@router.get("/jobs/{job:path}/history", response_model=list[HistoryRow])
+async def job_history(_: Reader, ask: Asking, job: str) -> JSONResponse:
+    """All events of one job, in order."""
+    return answer(await ask.job_history(job))
+
+
+@router.get("/incidents", response_model=list[IncidentItem])
+async def incidents(
+    _: Reader,
+    ask: Asking,
+    open_only: Annotated[bool, Query()] = False,  # noqa: FBT002 - a query parameter
+    cluster: Cluster = None,
+    since: datetime | None = None,
+    limit: Limit = 200,
+) -> JSONResponse:
+    """Incidents, newest first."""
+    return answer(await ask.incidents(open_only=open_only, cluster=cluster, since=_with_zone(since), limit=limit))
+
+
+@router.get("/incidents/{incident}", response_model=IncidentStory)
+async def incident_story(_: Reader, ask: Asking, incident: str) -> JSONResponse:
+    """The story of one incident: its id, a unique beginning of it, or an advice or action of it."""
+    return answer(await ask.incident_story(incident))
+
+
+@router.get("/advice", response_model=list[AdviceRow])
+async def advice(_: Reader, ask: Asking, cluster: Cluster = None) -> JSONResponse:
+    """The advice in force."""
+    return answer(await ask.advice(cluster))
+
+
+@router.get("/nodes", response_model=list[NodeRow])
+async def nodes(_: Reader, ask: Asking, cluster: Cluster = None) -> JSONResponse:
+    """Nodes with their state, exclusions and suspicions."""
+    return answer(await ask.nodes(cluster))
+
+
+@router.get("/history", response_model=list[HistoryRow])
+async def history(_: Reader, ask: Asking, after: Position = None, limit: Limit = 100) -> JSONResponse:
+    """Events in commit order: those beyond a position, or the newest."""
+    return answer(await ask.history(after, limit))
+
+
+@router.get("/stages", response_model=list[StageRow])
+async def stages(_: Reader, ask: Asking, cluster: Cluster = None) -> JSONResponse:
+    """What the stages of each cluster are set to, and what caps them."""
+    return answer(await ask.stages(cluster))
+
+
+@router.get("/figures", response_model=Figures)
+async def figures(_: Reader, ask: Asking, since: datetime | None = None, cluster: Cluster = None) -> JSONResponse:
+    """Times to detect, act and recover, and counts."""
+    return answer(await ask.figures(_with_zone(since), cluster))
+
+
+@router.get("/events", response_class=Response, responses={200: {"content": {"text/event-stream": {}}}})
+async def events(
+    request: Request,
+    _: Reader,
+    after: Position = None,
+    last_event_id: Annotated[int | None, Header(ge=0)] = None,
+) -> Response:
+    """Server-sent events: one `recorded` message per event of the history, its id the position.
+
+    `Last-Event-ID` (or `after`) resumes without loss.
+    """
+    feeds: Feeds = request.app.state.feeds
+    return await feeds.stream(last_event_id if last_event_id is not None else after)
+
+
+def _with_zone(at: datetime | None) -> datetime | None:
+    """A time without a zone is taken as UTC."""
+    return at.replace(tzinfo=UTC) if at is not None and at.tzinfo is None else at
