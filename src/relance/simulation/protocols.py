@@ -19,8 +19,8 @@ Reading
                                                `sacct -D -X` with its steps; outlives the purge of the job
     nodes                                   -> `nodes`: list of NodeRow
     wait {after, timeout_s}                 -> as soon as the counter of changes is above `after`, or the time (at most
-                                               300 s) is over; compare the answer's `change`. A restarted daemon counts
-                                               on from where it was
+                                               300 s) is over; compare the answer's `change`. The counter never
+                                               goes back, not over a restart either
 
 Jobs
     submit {name, argv, nodes, ...}         -> `job_id`; all fields: SubmitRequest

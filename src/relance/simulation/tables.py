@@ -14,6 +14,8 @@ from relance.simulation.commands import Refused
 from relance.simulation.records import Attempt, Job, JobState, Node, Settings, Step, from_json, to_json
 
 _FILE = "scheduler.json"
+_UNSAVED_CHANGES = 1000
+"""More than a daemon can have told of before it died without having saved them: the counter never goes back."""
 UNKNOWN_JOB = "Invalid job id specified"
 PURGED_JOB = "Job is no longer known"
 UNKNOWN_NODE = "Invalid node name specified"
@@ -168,7 +170,7 @@ class Tables:
 
     def _load(self) -> None:
         data: dict[str, Any] = json.loads(self._path.read_text(encoding="utf-8"))
-        self.change = data["change"]
+        self.change = data["change"] + _UNSAVED_CHANGES
         self.next_job_id = data["next_job_id"]
         self.jobs = {job.job_id: job for job in (from_json(Job, each) for each in data["jobs"])}
         self.nodes = {node.name: node for node in (from_json(Node, each) for each in data["nodes"])}
