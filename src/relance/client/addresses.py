@@ -1,0 +1,93 @@
+"""Where the server is and which token to show: from options, the environment, or the state folder's own files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from relance.client.exchanges import ClientError
+
+SERVER_FILE = "server.json"
+ADMIN_TOKEN_FILE = "admin-token"  # noqa: S105 - the name of a file
+_OWNER_ONLY = 0o600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerAddress:
+    """A server's URL and the token to show it."""
+
+    url: str
+    token: str = field(repr=False)
+
+
+def state_dir(environ: Mapping[str, str]) -> Path:
+    """The state folder: `$RELANCE_STATE_DIR`, else `$XDG_STATE_HOME/relance`, else `~/.local/state/relance`."""
+    if environ.get("RELANCE_STATE_DIR"):
+        return Path(environ["RELANCE_STATE_DIR"])
+    base = environ.get("XDG_STATE_HOME") or str(Path(environ.get("HOME") or "~").expanduser() / ".local" / "state")
+    return Path(base) / "relance"
+
+
+def find_server(server: str | None, token_file: Path | None, environ: Mapping[str, str]) -> ServerAddress:
+    """The server to talk to: options first, then `RELANCE_SERVER` and `RELANCE_TOKEN_FILE`, then the state folder.
+
+    The state folder's admin token is shown only to the state folder's own server. Raises ClientError when there is no
+    address or no token.
+    """
+    folder = state_dir(environ)
+    own = _own_server(folder)
+    url = server or environ.get("RELANCE_SERVER") or own
+    if not url:
+        raise ClientError(
+            "no server is known", f"start one with `relance up`, or name it with --server (looked in {folder})"
+        )
+    named = token_file or (Path(environ["RELANCE_TOKEN_FILE"]) if environ.get("RELANCE_TOKEN_FILE") else None)
+    if named is None and url.rstrip("/") != own.rstrip("/"):
+        raise ClientError(f"there is no token for {url}", "name its file with --token-file or RELANCE_TOKEN_FILE")
+    return ServerAddress(url=_with_scheme(url), token=read_token(named or folder / ADMIN_TOKEN_FILE))
+
+
+def read_token(path: Path) -> str:
+    """The token in a file that only its owner can read. Raises ClientError."""
+    try:
+        mode = path.stat().st_mode
+        text = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ClientError(f"the token file {path} cannot be read: {_reason(error)}") from error
+    if mode & 0o077:
+        raise ClientError(f"the token file {path} can be read by others", f"chmod 600 {path}")
+    if not text or not text.isascii() or not text.isprintable() or " " in text:
+        raise ClientError(f"the token file {path} does not hold a token")
+    return text
+
+
+def write_server_file(folder: Path, url: str) -> None:
+    """Say in the state folder where the server is, whole or not at all."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    draft = folder / f"{SERVER_FILE}.new"
+    draft.write_text(json.dumps({"url": url}) + "\n", encoding="utf-8")
+    draft.chmod(_OWNER_ONLY)
+    draft.replace(folder / SERVER_FILE)
+
+
+def _own_server(folder: Path) -> str:
+    try:
+        data = json.loads((folder / SERVER_FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return ""
+    url = data.get("url") if isinstance(data, dict) else None
+    return url if isinstance(url, str) else ""
+
+
+def _with_scheme(url: str) -> str:
+    if "://" not in url:
+        url = f"http://{url}"
+    if not url.startswith(("http://", "https://")):
+        raise ClientError(f"not the address of a server: {url}", "an address looks like http://127.0.0.1:8642")
+    return url
+
+
+def _reason(error: Exception) -> str:
+    return error.strerror or type(error).__name__ if isinstance(error, OSError) else type(error).__name__
