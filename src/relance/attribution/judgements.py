@@ -2,20 +2,157 @@
 
 from __future__ import annotations
 
-from relance.domain.faults import FaultDomain, Remedy
-from relance.domain.keys import stable_id
-from relance.domain.verdicts import CaseFile, Verdict
+from relance.attribution import sentences
+from relance.attribution.choices import choose, merged
+from relance.attribution.clues import Clue, clues_of
+from relance.attribution.explanations import Explanation, Trust
+from relance.attribution.failures import failure_explanations, second_thoughts
+from relance.attribution.fingerprints import fingerprint
+from relance.attribution.hosts import host_explanations, node_explanations
+from relance.attribution.intents import intent
+from relance.attribution.proofs import death_is_proven, in_job_restart_at, last_root_at, proof_of
+from relance.attribution.remedies import Prescription, prescribe
+from relance.attribution.symptoms import words
+from relance.domain.faults import FaultDomain, Remedy, RestartHint
+from relance.domain.findings import Certainty, FindingKind, RuleHit, Sight
+from relance.domain.verdicts import CaseFile, RunnerUp, Verdict
+
+_EVIDENCE = 6
+"""So many hits decide, for people to read."""
+_TOLD_ONLY = (FindingKind.SLOWDOWN, FindingKind.DIVERGENCE, FindingKind.NODE_HEALTH)
+_UNSURE_WITHOUT_SIGHT = 0.9
 
 
 def attribute(case: CaseFile) -> Verdict:
-    """The verdict on a case file."""
+    """The verdict on a case file: a value of it alone, so that the same case is always judged the same way."""
+    clues = clues_of(case)
+    ranked = _explain(case, clues)
+    best = merged(ranked[0], ranked[1:])
+    mark = fingerprint(best, case)
+    prescription = _special(case, best) or prescribe(best, mark, case)
+    proof = proof_of(case)
+    missing = sentences.gaps(case)
+    blind = any(item.sight is not Sight.SEEN for item in case.coverage)
     return Verdict(
-        domain=FaultDomain.UNKNOWN,
-        cause="unknown",
-        summary="It cannot be told why the attempt failed.",
-        remedy=Remedy.RESTART,
-        remedy_reason="nothing speaks against another try",
-        confidence=0.2,
-        fingerprint=stable_id("fp", "unknown", case.attempt.job),
-        restart_limit_without_progress=2,
+        domain=best.domain,
+        cause=best.cause,
+        summary=sentences.summary(best),
+        remedy=prescription.remedy,
+        remedy_reason=prescription.reason,
+        confidence=round(best.confidence * (_UNSURE_WITHOUT_SIGHT if blind else 1.0), 2),
+        fingerprint=mark,
+        suspects=best.suspects,
+        evidence=_evidence(best, ranked[1:]),
+        runner_up=_runner_up(ranked),
+        gaps=missing,
+        proven_death=death_is_proven(case),
+        restart_limit_without_progress=prescription.limit,
+        proof=proof.kind if proof else None,
+        proof_at=proof.at if proof else None,
+        last_root_at=last_root_at(clues),
+        in_job_restart_at=in_job_restart_at(clues),
     )
+
+
+def _explain(case: CaseFile, clues: tuple[Clue, ...]) -> tuple[Explanation, ...]:
+    """All explanations, best first; never none."""
+    decided = intent(case, clues)
+    host, node = host_explanations(case, clues), node_explanations(case, clues)
+    own = failure_explanations(case, clues)
+    ranked = choose(host, node, own, case)
+    if decided is not None:
+        return (decided, *ranked)
+    told = _told_only(case)
+    if told is not None and not _is_over(case):
+        return (told, *ranked)
+    if ranked and not _is_over(case) and _all_outlived(clues) and not _confirmed_hang(case):
+        return (_unharmed("recovered", "training went on after every sign", clues), *ranked)
+    late = second_thoughts(clues)
+    if late is not None and (not ranked or ranked[0].trust >= Trust.CASCADE):
+        return (late, *ranked)
+    return ranked or (_nothing(case),)
+
+
+def _special(case: CaseFile, best: Explanation) -> Prescription | None:
+    """Remedies that the kind of finding gives, whatever the cause."""
+    if any(finding.kind is FindingKind.DID_NOT_RESUME for finding in case.findings) and best.trust is not Trust.INTENT:
+        return Prescription(remedy=Remedy.NONE, reason="it did not resume from its checkpoint: its owner has to look")
+    if best.trust is Trust.INTENT:
+        return None
+    if best.cause in ("recovered", "healthy"):
+        return Prescription(remedy=Remedy.NONE, reason="nothing is wrong")
+    told = _told_only(case)
+    if told is not None and told.cause == best.cause and not _is_over(case):
+        waits = any(finding.kind is FindingKind.HANG for finding in case.findings)
+        if waits:
+            return Prescription(remedy=Remedy.WAIT, reason="the silence is not confirmed to be a hang")
+        return Prescription(remedy=Remedy.NONE, reason="it goes on; its owner is told")
+    return None
+
+
+def _told_only(case: CaseFile) -> Explanation | None:
+    """A finding that is never a reason to act: did not resume, slow, diverging, a node's health, a suspected hang."""
+    findings = case.findings
+    lost = next((item for item in findings if item.kind is FindingKind.DID_NOT_RESUME), None)
+    if lost is not None:
+        return _unharmed("did_not_resume", lost.summary, (), domain=FaultDomain.UNKNOWN)
+    if any(item.kind in (FindingKind.CRASH, FindingKind.EXIT) for item in findings) or _confirmed_hang(case):
+        return None
+    hang = next((item for item in findings if item.kind is FindingKind.HANG), None)
+    first = hang or next((item for item in findings if item.kind in _TOLD_ONLY), None)
+    if first is None:
+        return None
+    domain = FaultDomain.APPLICATION if first.kind is FindingKind.DIVERGENCE else FaultDomain.UNKNOWN
+    domain = first.hits[0].domain if first.kind is FindingKind.NODE_HEALTH and first.hits else domain
+    return _unharmed(first.symptom, first.summary, (), domain=domain)
+
+
+def _unharmed(cause: str, because: str, clues: tuple[Clue, ...], domain: FaultDomain = FaultDomain.NONE) -> Explanation:
+    return Explanation(
+        trust=Trust.EXIT,
+        domain=domain,
+        cause=cause,
+        hint=RestartHint.NOTHING,
+        confidence=0.8 if domain is FaultDomain.NONE else 0.6,
+        because=because,
+        clues=clues[:1],
+    )
+
+
+def _nothing(case: CaseFile) -> Explanation:
+    """No sign at all: nothing is wrong where the attempt did not fail, else it cannot be told."""
+    if _is_over(case):
+        return _unharmed("ended_without_a_sign", "it ended, and nothing shows why", (), domain=FaultDomain.UNKNOWN)
+    return _unharmed("healthy", "no sign of a fault was seen", ())
+
+
+def _is_over(case: CaseFile) -> bool:
+    """Whether the attempt is known to have ended badly."""
+    ended = any(finding.kind is FindingKind.EXIT for finding in case.findings)
+    return ended or (case.job is not None and case.job.state.is_failure)
+
+
+def _all_outlived(clues: tuple[Clue, ...]) -> bool:
+    causes = [clue for clue in clues if clue.may_be_cause]
+    return bool(causes) and all(clue.outlived for clue in causes)
+
+
+def _confirmed_hang(case: CaseFile) -> bool:
+    return any(item.kind is FindingKind.HANG and item.certainty is Certainty.CONFIRMED for item in case.findings)
+
+
+def _evidence(best: Explanation, others: tuple[Explanation, ...]) -> tuple[RuleHit, ...]:
+    """The few hits that decide, the deciding one first; then those of other explanations that name the same node."""
+    named = {suspect.node for suspect in best.suspects}
+    hits = [clue.hit for clue in best.clues[:_EVIDENCE]]
+    for item in others:
+        hits += [clue.hit for clue in item.clues[:1] if clue.node in named and clue.hit not in hits]
+    return tuple(hits[:_EVIDENCE])
+
+
+def _runner_up(ranked: tuple[Explanation, ...]) -> RunnerUp | None:
+    best = ranked[0]
+    other = next((item for item in ranked[1:] if item.cause != best.cause), None)
+    if other is None:
+        return None
+    return RunnerUp(domain=other.domain, cause=other.cause, reason=f"{words(other.cause)}: {other.because}")

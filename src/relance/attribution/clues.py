@@ -1,0 +1,166 @@
+"""Clues: rule hits placed in time and on nodes, with the role that is left to them after all else is known.
+
+A hit's role in the pack says what it could mean; what it does mean depends on what came before it (signatures.md 20).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from relance.attribution.places import node_of, rank_of
+from relance.attribution.symptoms import NOT_FAULTS, PROCESS_DEATHS, cancels
+from relance.domain.faults import Role, Scope
+from relance.domain.findings import RuleHit
+from relance.domain.progress import Progress
+from relance.domain.verdicts import CaseFile
+
+_ONE_READ_S = 1.0
+"""Lines of one file seen within this time were read together."""
+_MARK_SLACK_S = 2.0
+"""How much later than a teardown mark in another file a line may be timed and still precede it."""
+_DEATH_SLACK_S = 30.0
+"""A process that ends this long after the program began to shut down was ended by that."""
+_RECOVERY_WINDOW_S = 3600.0
+_STEPS_AFTER = 5.0
+_STEPS_AFTER_MIN_S = 10.0
+"""A step this long after a fault is no step that was under way: training went on (20, row Q015)."""
+
+CAUSES = (Role.ROOT, Role.MAYBE)
+HOST_SCOPES = (Scope.KERNEL, Scope.DEVICE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clue:
+    """A hit with its place. `timed` says that `at` was written in the log; else it is when the line was read."""
+
+    hit: RuleHit
+    at: datetime
+    timed: bool
+    node: str | None
+    rank: int | None
+    role: Role
+    outlived: bool = False
+    """Training went on long after it."""
+    in_teardown: bool = False
+    """It came after the shut-down had begun."""
+
+    @property
+    def may_be_cause(self) -> bool:
+        """Whether it can still name a cause."""
+        return self.role in CAUSES
+
+    @property
+    def of_host(self) -> bool:
+        """Whether a kernel or a device manager wrote it, which no program of the job can."""
+        return self.hit.scope in HOST_SCOPES
+
+    @property
+    def is_death(self) -> bool:
+        """Whether it tells the end of a process."""
+        return self.hit.symptom in PROCESS_DEATHS
+
+
+def lead_s(first: Clue, other: Clue) -> float:
+    """By how many seconds `first` precedes `other`; by the times of reading where a line has no time of its own."""
+    if first.timed and other.timed:
+        return (other.at - first.at).total_seconds()
+    return (other.hit.seen_at - first.hit.seen_at).total_seconds()
+
+
+def clues_of(case: CaseFile) -> tuple[Clue, ...]:
+    """All hits of a case in order of time, each with the role that is left to it."""
+    placed = _placed(_distinct(hit for finding in case.findings for hit in finding.hits), case)
+    outlived = tuple(_outlived(clue, case.progress) for clue in placed)
+    standing = _without_recovered(outlived)
+    return _after_teardown(standing)
+
+
+def _distinct(hits: Iterable[RuleHit]) -> tuple[RuleHit, ...]:
+    found: dict[tuple[object, ...], RuleHit] = {}
+    for hit in hits:
+        where = (hit.file, hit.offset) if hit.file else (hit.excerpt, hit.when)
+        found.setdefault((hit.rule, hit.node, hit.rank, *where), hit)
+    return tuple(found.values())
+
+
+def _placed(hits: tuple[RuleHit, ...], case: CaseFile) -> tuple[Clue, ...]:
+    ahead = _clocks_ahead(hits)
+    clues: list[Clue] = []
+    before: dict[str, RuleHit] = {}
+    for hit in sorted(hits, key=lambda item: (item.file, item.offset)):
+        at, timed = hit.seen_at, False
+        last = before.get(hit.file)
+        if hit.at is not None:
+            at, timed = hit.at - ahead.get(hit.node, timedelta()), True
+            before[hit.file] = hit
+        elif last is not None and last.at is not None and _read_together(last, hit):
+            at, timed = last.at - ahead.get(last.node, timedelta()), True
+        role = Role.CONTEXT if hit.symptom in NOT_FAULTS else hit.role
+        clues.append(Clue(hit=hit, at=at, timed=timed, node=node_of(hit, case), rank=rank_of(hit), role=role))
+    return tuple(sorted(clues, key=lambda clue: (clue.at, clue.hit.file, clue.hit.offset)))
+
+
+def _clocks_ahead(hits: tuple[RuleHit, ...]) -> Mapping[str | None, timedelta]:
+    """How far each node's clock is ahead: a line cannot have been read before it was written."""
+    found: dict[str | None, timedelta] = {}
+    for hit in hits:
+        if hit.at is not None and hit.at > hit.seen_at:
+            found[hit.node] = max(found.get(hit.node, timedelta()), hit.at - hit.seen_at)
+    return found
+
+
+def _read_together(one: RuleHit, other: RuleHit) -> bool:
+    return abs((one.seen_at - other.seen_at).total_seconds()) <= _ONE_READ_S
+
+
+def _outlived(clue: Clue, progress: Progress | None) -> Clue:
+    """Mark what training went on after: it was caught, or it was not what ended the attempt."""
+    if progress is None or progress.step_at is None:
+        return clue
+    slack_s = max(_STEPS_AFTER_MIN_S, _STEPS_AFTER * (progress.median_step_s or 0.0))
+    gone_on_s = (progress.step_at - clue.at).total_seconds()
+    return replace(clue, outlived=True) if gone_on_s > slack_s else clue
+
+
+def _without_recovered(clues: tuple[Clue, ...]) -> tuple[Clue, ...]:
+    recoveries = [clue for clue in clues if clue.role is Role.RECOVERY]
+
+    def taken_back(clue: Clue) -> bool:
+        return any(
+            cancels(other.hit.symptom, clue.hit.symptom)
+            and (other.node == clue.node or other.node is None or clue.node is None)
+            and 0.0 <= lead_s(clue, other) <= _RECOVERY_WINDOW_S
+            for other in recoveries
+        )
+
+    return tuple(replace(clue, role=Role.CONTEXT) if taken_back(clue) else clue for clue in clues)
+
+
+def _after_teardown(clues: tuple[Clue, ...]) -> tuple[Clue, ...]:
+    """After the first mark an application's rows are consequences (20.5).
+
+    Exempt are what the host says, whose time counts for itself, and the scheduler's own statements. The end of a
+    process is told when the shut-down has begun already; it counts for a while after the program's own mark, but not
+    after the scheduler has taken the step down, when it kills what is left.
+    """
+    marks = [clue for clue in clues if clue.role is Role.TEARDOWN and not clue.of_host and not clue.outlived]
+    return tuple(
+        replace(clue, role=Role.CASCADE, in_teardown=True)
+        if clue.may_be_cause and any(_is_after(clue, mark) for mark in marks)
+        else clue
+        for clue in clues
+    )
+
+
+def _is_after(clue: Clue, mark: Clue) -> bool:
+    of_scheduler = mark.hit.scope is Scope.SCHEDULER
+    if clue.is_death:
+        if not of_scheduler:
+            return lead_s(mark, clue) > _DEATH_SLACK_S
+    elif clue.hit.scope is not Scope.APPLICATION:
+        return False
+    if mark.hit.file == clue.hit.file:
+        return mark.hit.offset < clue.hit.offset
+    return lead_s(mark, clue) > _MARK_SLACK_S

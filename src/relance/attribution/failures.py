@@ -1,0 +1,205 @@
+"""Explanations by what the job's own output shows: roots, pointers, ends of processes, silence, consequences, exits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from relance.attribution.clues import Clue
+from relance.attribution.explanations import Explanation, Trust
+from relance.attribution.intents import is_wish
+from relance.attribution.suspicions import alike, is_shared, is_widespread, suspects_of
+from relance.attribution.symptoms import CLASSLESS_KILLS, words
+from relance.domain.faults import FaultDomain, RestartHint, Role, Scope, SuspectKind
+from relance.domain.findings import Certainty, Finding, FindingKind
+from relance.domain.verdicts import CaseFile
+from relance.domain.views import JobState, JobView
+
+_POINTERS = (SuspectKind.RANK, SuspectKind.PEER)
+_SIGKILL, _KILLED_EXIT = 9, 137
+_OWN_DOMAINS = (FaultDomain.APPLICATION, FaultDomain.USER)
+
+
+def failure_explanations(case: CaseFile, clues: tuple[Clue, ...]) -> tuple[Explanation, ...]:
+    """Every explanation that the job's own side offers, the most trusted first, each kind by its first line."""
+    own = [clue for clue in clues if _is_own_side(clue)]
+    standing = [clue for clue in own if clue.may_be_cause and not is_wish(clue)]
+    found = [_of_clue(clue, case, clues) for clue in _firsts(standing)]
+    found += _of_divergence(case.findings)
+    found += _of_memory(case.job, found)
+    found += _of_hang(case.findings)
+    found += _of_consequences(clues)
+    found += _of_exit(case.job)
+    return tuple(sorted(found, key=lambda item: item.trust))
+
+
+def second_thoughts(clues: tuple[Clue, ...]) -> Explanation | None:
+    """The first root line of those that came after the shut-down had begun, where there is nothing better.
+
+    Output is buffered, so a root can be printed late. It is worth one try, never a stop.
+    """
+    late = [clue for clue in clues if clue.in_teardown and clue.hit.role is Role.ROOT and not clue.outlived]
+    if not late:
+        return None
+    first = late[0]
+    return Explanation(
+        trust=Trust.MAYBE,
+        domain=first.hit.domain,
+        cause=first.hit.symptom,
+        hint=RestartHint.ONCE if first.hit.restart is RestartHint.NO else first.hit.restart,
+        confidence=0.35,
+        because=f"{words(first.hit.symptom)} is the only sign, though it came after the shut-down had begun",
+        at=first.at,
+        clues=(first,),
+    )
+
+
+def _is_own_side(clue: Clue) -> bool:
+    """Whether a line is about the job's own processes: its output, their ends, and what a host did to them."""
+    if clue.of_host:
+        return clue.hit.domain in _OWN_DOMAINS
+    return clue.hit.scope is Scope.APPLICATION or clue.role is Role.MAYBE or clue.hit.domain in _OWN_DOMAINS
+
+
+def _firsts(clues: Iterable[Clue]) -> tuple[Clue, ...]:
+    """The first line of each rank and node, by role, and of those one for each symptom: first beats loudest (20.3)."""
+    by_place: dict[tuple[Role, object, object], Clue] = {}
+    for clue in clues:
+        by_place.setdefault((clue.role, clue.node, clue.rank), clue)
+    by_symptom: dict[tuple[Role, str], Clue] = {}
+    for clue in by_place.values():
+        by_symptom.setdefault((clue.role, clue.hit.symptom), clue)
+    return tuple(by_symptom.values())
+
+
+def _of_clue(clue: Clue, case: CaseFile, clues: tuple[Clue, ...]) -> Explanation:
+    hit = clue.hit
+    group = alike(clue, clues)
+    wide = is_widespread(group, case)
+    shared = is_shared(hit.domain, hit.symptom, case.fleet, case.as_of)
+    shared = shared or (wide and hit.domain not in _OWN_DOMAINS and hit.domain is not FaultDomain.UNKNOWN)
+    no_class = hit.symptom in CLASSLESS_KILLS
+    suspects = () if wide or shared or no_class else suspects_of(group, case, clues)
+    trust, confidence = _standing(clue)
+    return Explanation(
+        trust=trust,
+        domain=FaultDomain.UNKNOWN if no_class else hit.domain,
+        cause=hit.symptom,
+        hint=RestartHint.NOTHING if no_class else hit.restart,
+        confidence=confidence * (0.6 + 0.4 * min(1.0, max(0.0, hit.weight))) + (0.05 if wide else 0.0),
+        because=_because(clue, len({item.rank for item in group if item.rank is not None}), wide=wide),
+        at=clue.at,
+        clues=group,
+        suspects=suspects,
+        shared=shared,
+    )
+
+
+def _standing(clue: Clue) -> tuple[Trust, float]:
+    if clue.role is Role.MAYBE:
+        return Trust.MAYBE, 0.55
+    if clue.hit.domain is FaultDomain.UNKNOWN and clue.hit.suspect in _POINTERS:
+        return Trust.POINTER, 0.6
+    return Trust.ROOT, 0.9
+
+
+def _because(clue: Clue, ranks: int, *, wide: bool) -> str:
+    what = words(clue.hit.symptom)
+    if wide and ranks > 1:
+        return f"{ranks} ranks show {what} at once"
+    where = f"rank {clue.rank}" if clue.rank is not None else (f"node {clue.node}" if clue.node else "the output")
+    return f"{where} shows {what} before anything else"
+
+
+def _of_divergence(findings: tuple[Finding, ...]) -> list[Explanation]:
+    return [
+        Explanation(
+            trust=Trust.MAYBE,
+            domain=FaultDomain.APPLICATION,
+            cause=finding.symptom,
+            hint=RestartHint.ONCE,
+            confidence=0.5,
+            because=f"training had run away: {finding.summary}",
+            at=finding.first_evidence_at,
+        )
+        for finding in findings
+        if finding.kind is FindingKind.DIVERGENCE
+    ][:1]
+
+
+def _of_memory(job: JobView | None, found: list[Explanation]) -> list[Explanation]:
+    """The scheduler's word that memory ran out gives a kill its class, where no line of the kernel has done so."""
+    told = any("oom" in item.cause and item.trust is Trust.ROOT for item in found)
+    if told or job is None or job.state is not JobState.OUT_OF_MEMORY:
+        return []
+    return [
+        Explanation(
+            trust=Trust.ROOT,
+            domain=FaultDomain.APPLICATION,
+            cause="cgroup_oom",
+            hint=RestartHint.ONCE,
+            confidence=0.8,
+            because="the scheduler says that it ran out of its memory",
+            at=job.ended_at,
+        )
+    ]
+
+
+def _of_hang(findings: tuple[Finding, ...]) -> list[Explanation]:
+    confirmed = [
+        item for item in findings if item.kind is FindingKind.HANG and item.certainty is Certainty.CONFIRMED
+    ]  # fmt: skip
+    return [
+        Explanation(
+            trust=Trust.HANG,
+            domain=FaultDomain.UNKNOWN,
+            cause=finding.symptom or "hang",
+            hint=RestartHint.NOTHING,
+            confidence=0.5,
+            because=f"it stopped making progress: {finding.summary}",
+            at=finding.symptom_at,
+        )
+        for finding in confirmed[:1]
+    ]
+
+
+def _of_consequences(clues: tuple[Clue, ...]) -> list[Explanation]:
+    first = next((clue for clue in clues if clue.role is Role.CASCADE and not clue.outlived), None)
+    if first is None:
+        return []
+    because = f"only consequences were seen, the first of them {words(first.hit.symptom)}"
+    return [
+        Explanation(
+            trust=Trust.CASCADE,
+            domain=FaultDomain.UNKNOWN,
+            cause=first.hit.symptom,
+            hint=RestartHint.NOTHING,
+            confidence=0.35,
+            because=because,
+            at=first.at,
+            clues=(first,),
+        )
+    ]
+
+
+def _of_exit(job: JobView | None) -> list[Explanation]:
+    if job is None or not job.state.is_failure:
+        return []
+    killed = job.exit_signal == _SIGKILL or job.exit_code == _KILLED_EXIT
+    if killed:
+        cause = "exited_by_signal_9"
+    elif job.exit_signal:
+        cause = f"exited_by_signal_{job.exit_signal}"
+    else:
+        cause = "exited_nonzero" if job.exit_code else f"ended_{job.state.value}"
+    code = "" if job.exit_code is None else f" with exit code {job.exit_code}:{job.exit_signal or 0}"
+    return [
+        Explanation(
+            trust=Trust.EXIT,
+            domain=FaultDomain.UNKNOWN,
+            cause=cause,
+            hint=RestartHint.NOTHING,
+            confidence=0.25,
+            because=f"it ended{code}, and no line says why",
+            at=job.ended_at,
+        )
+    ]

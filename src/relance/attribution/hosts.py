@@ -1,0 +1,190 @@
+"""Explanations by what hosts and the scheduler say of nodes: the most trusted answer to "who" (20.1, 20.11)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from relance.attribution.clues import Clue, lead_s
+from relance.attribution.explanations import Explanation, Trust
+from relance.attribution.suspicions import alike, is_shared, is_widespread, suspects_of
+from relance.attribution.symptoms import ORDERS_OF_THE_DRIVER, words
+from relance.domain.faults import FaultDomain, RestartHint, Role, Scope
+from relance.domain.verdicts import CaseFile, Strength, Suspect
+from relance.domain.views import JobState, NodeState, NodeView
+
+_COMPANION_S = 60.0
+"""Rows of one node within this time belong together."""
+_HOST_DOMAINS = frozenset({
+    FaultDomain.HARDWARE, FaultDomain.INTERCONNECT, FaultDomain.STORAGE, FaultDomain.SYSTEM, FaultDomain.UNKNOWN,
+})  # fmt: skip
+_BROKEN = (NodeState.DOWN, NodeState.DRAINED)
+_AUTOMATIC = (None, "", "root", "slurm")
+"""Who sets a node's state without being a person who plans; a health checker runs as root."""
+
+_REASONS: tuple[tuple[re.Pattern[str], str, FaultDomain], ...] = tuple(
+    (re.compile(pattern, re.IGNORECASE), cause, domain)
+    for pattern, cause, domain in (
+        (r"not responding", "node_unreachable", FaultDomain.HARDWARE),
+        (r"unexpectedly rebooted", "node_rebooted", FaultDomain.HARDWARE),
+        (r"kill task failed", "kill_task_failed", FaultDomain.SYSTEM),
+        (r"(prolog|epilog) error", "prolog_failed", FaultDomain.SYSTEM),
+        (r"low realmemory|gres/gpu count", "node_short", FaultDomain.HARDWARE),
+        (r"\bnhc\b|health.?check|\bxid\b|\becc\b", "node_drained_by_check", FaultDomain.HARDWARE),
+    )
+)
+"""What the scheduler and health checkers write as a node's reason (L022 to L029)."""
+
+
+def host_explanations(case: CaseFile, clues: tuple[Clue, ...]) -> tuple[Explanation, ...]:
+    """What the nodes' own logs say, one explanation a symptom, earliest first."""
+    rows = [
+        clue for clue in clues
+        if clue.of_host and clue.may_be_cause and clue.hit.domain in _HOST_DOMAINS
+        and clue.hit.symptom not in ORDERS_OF_THE_DRIVER
+    ]  # fmt: skip
+    orders = [
+        clue for clue in clues if clue.of_host and clue.may_be_cause and clue.hit.symptom in ORDERS_OF_THE_DRIVER
+    ]  # fmt: skip
+    alone = [clue for clue in orders if not any(_are_companions(clue, row) for row in rows)]
+    found: dict[str, Explanation] = {}
+    for clue in sorted([*rows, *alone], key=lambda item: (item.role is Role.MAYBE, item.at)):
+        found.setdefault(clue.hit.symptom, _of_row(clue, case, clues, orders))
+    return tuple(found.values())
+
+
+def node_explanations(case: CaseFile, clues: tuple[Clue, ...]) -> tuple[Explanation, ...]:
+    """What the scheduler says of nodes: its lines in the job's output, its states and reasons of nodes."""
+    told = [
+        clue for clue in clues
+        if clue.hit.scope is Scope.SCHEDULER and clue.role is Role.ROOT and clue.hit.domain in _HOST_DOMAINS
+    ]  # fmt: skip
+    found = [_of_statement(clue, case, clues) for clue in told[:1]]
+    found += [_of_state(view, case) for view in case.node_views if _is_lost(view, case)]
+    job = case.job
+    if not found and job is not None and job.state in (JobState.NODE_FAIL, JobState.BOOT_FAIL):
+        cause = "node_failed" if job.state is JobState.NODE_FAIL else "boot_failed"
+        found.append(
+            Explanation(
+                trust=Trust.NODE,
+                domain=FaultDomain.HARDWARE,
+                cause=cause,
+                hint=RestartHint.EXCLUDE,
+                confidence=0.7,
+                because=f"the scheduler ended it as {job.state.value}, and does not say which node",
+                at=job.ended_at,
+            )
+        )
+    return _joined(found)
+
+
+def is_planned(view: NodeView) -> bool:
+    """Whether a person or a plan took the node out: silence and loss there are expected, never a sign."""
+    return view.state is NodeState.MAINTENANCE or view.set_by not in _AUTOMATIC
+
+
+def _of_row(clue: Clue, case: CaseFile, clues: tuple[Clue, ...], orders: Iterable[Clue]) -> Explanation:
+    group = alike(clue, clues)
+    domain, symptom = clue.hit.domain, clue.hit.symptom
+    shared = (is_widespread(group, case) and len(group) > 2) or is_shared(domain, symptom, case.fleet, case.as_of)  # noqa: PLR2004 - two nodes may both be broken
+    shared = shared or (is_widespread(group, case) and domain in (FaultDomain.STORAGE, FaultDomain.SYSTEM))
+    suspects = () if shared else suspects_of(group, case, clues)
+    ordered = [order for order in orders if any(_are_companions(order, item) for item in group)]
+    if ordered:
+        names = {order.node for order in ordered}
+        suspects = tuple(_ordered(item) if item.node in names else item for item in suspects)
+    root = clue.role is Role.ROOT
+    return Explanation(
+        trust=Trust.HOST if root or ordered else Trust.HOST_WEAK,
+        domain=domain,
+        cause=symptom,
+        hint=RestartHint.EXCLUDE if ordered else clue.hit.restart,
+        confidence=(0.9 if root or ordered else 0.5) * _weighed(clue),
+        because=f"the log of node {clue.node} itself says {words(symptom)}"
+        if clue.node
+        else f"a host's log says {words(symptom)}",
+        at=clue.at,
+        clues=(*group, *ordered),
+        suspects=suspects,
+        shared=shared,
+    )
+
+
+def _of_statement(clue: Clue, case: CaseFile, clues: tuple[Clue, ...]) -> Explanation:
+    group = alike(clue, clues)
+    shared = is_shared(clue.hit.domain, clue.hit.symptom, case.fleet, case.as_of)
+    return Explanation(
+        trust=Trust.NODE,
+        domain=clue.hit.domain,
+        cause=clue.hit.symptom,
+        hint=clue.hit.restart,
+        confidence=0.85 * _weighed(clue),
+        because=f"the scheduler says {words(clue.hit.symptom)}",
+        at=clue.at,
+        clues=group,
+        suspects=() if shared else suspects_of(group, case, clues),
+        shared=shared,
+    )
+
+
+def _of_state(view: NodeView, case: CaseFile) -> Explanation:
+    cause, domain = next(
+        ((cause, domain) for pattern, cause, domain in _REASONS if pattern.search(view.reason)),
+        ("node_down", FaultDomain.HARDWARE),
+    )
+    reason = f"the scheduler lost it: {view.reason or view.state.value}"
+    return Explanation(
+        trust=Trust.NODE,
+        domain=domain,
+        cause=cause,
+        hint=RestartHint.EXCLUDE,
+        confidence=0.85,
+        because=f"the scheduler shows node {view.name} as {view.state.value}: {view.reason or 'no reason given'}",
+        at=view.since or (case.job.ended_at if case.job else None),
+        suspects=(Suspect(node=view.name, strength=Strength.HARD, reason=reason),),
+    )
+
+
+def _is_lost(view: NodeView, case: CaseFile) -> bool:
+    """Whether the scheduler lost a node of this attempt while it ran, without anybody's plan."""
+    if view.name not in case.nodes or view.state not in _BROKEN or is_planned(view):
+        return False
+    known = any(pattern.search(view.reason) for pattern, _, _ in _REASONS)
+    if view.state is NodeState.DRAINED and not known:
+        return False
+    started = case.job.started_at if case.job else None
+    return view.since is None or started is None or view.since >= started
+
+
+def _joined(found: list[Explanation]) -> tuple[Explanation, ...]:
+    """Several nodes lost for the same reason are one explanation with several suspects."""
+    joined: dict[str, Explanation] = {}
+    for item in found:
+        known = joined.get(item.cause)
+        if known is None:
+            joined[item.cause] = item
+            continue
+        names = {suspect.node for suspect in known.suspects}
+        more = tuple(suspect for suspect in item.suspects if suspect.node not in names)
+        joined[item.cause] = Explanation(
+            trust=known.trust, domain=known.domain, cause=known.cause, hint=known.hint, confidence=known.confidence,
+            because=f"{known.because}; {item.because}", at=known.at, clues=known.clues,
+            suspects=(*known.suspects, *more),
+        )  # fmt: skip
+    return tuple(joined.values())
+
+
+def _are_companions(one: Clue, other: Clue) -> bool:
+    return one.node == other.node and abs(lead_s(one, other)) <= _COMPANION_S
+
+
+def _ordered(suspect: Suspect) -> Suspect:
+    return Suspect(
+        node=suspect.node, strength=Strength.HARD, reason=f"{suspect.reason}; the driver asks for a reset or reboot",
+        device=suspect.device, before=suspect.before,
+    )  # fmt: skip
+
+
+def _weighed(clue: Clue) -> float:
+    """A factor from the row's own weight: a doubtful row makes a doubtful verdict."""
+    return 0.6 + 0.4 * min(1.0, max(0.0, clue.hit.weight))

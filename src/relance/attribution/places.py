@@ -1,0 +1,62 @@
+"""Which node and rank a hit speaks of. A node is one of the allocation's, whatever the text says (design 7)."""
+
+from __future__ import annotations
+
+from relance.domain.faults import Scope
+from relance.domain.findings import RuleHit
+from relance.domain.verdicts import CaseFile
+
+_BOUNDARIES = ".-<:_"
+
+
+def node_named(text: str | None, nodes: tuple[str, ...]) -> str | None:
+    """The allocation's node that a piece of text names: itself, its full name, or one of its interfaces (`n3-ib0`)."""
+    if not text:
+        return None
+    if text in nodes:
+        return text
+    matches = [node for node in nodes if text.startswith(node) and text[len(node)] in _BOUNDARIES]
+    return max(matches, key=len, default=None)
+
+
+def rank_of(hit: RuleHit) -> int | None:
+    """The rank that logged a hit, or that the scheduler's line names."""
+    if hit.rank is not None:
+        return hit.rank
+    return _number(hit, "task" if hit.scope is Scope.SCHEDULER else "rank")
+
+
+def node_of(hit: RuleHit, case: CaseFile) -> str | None:
+    """The node that a hit happened on.
+
+    The scheduler's own line is believed about the node that it names. Otherwise path and label come first, then the
+    rank's place in the allocation, then a host in the line's prefix.
+    """
+    named = node_named(hit.captures.get("node") or hit.captures.get("host"), case.nodes)
+    if hit.scope is Scope.SCHEDULER and named is not None:
+        return named
+    if hit.node is not None:
+        return node_named(hit.node, case.nodes) if case.nodes else hit.node
+    rank = rank_of(hit)
+    if rank is not None and rank in case.rank_to_node:
+        return case.rank_to_node[rank]
+    if named is not None:
+        return named
+    return case.nodes[0] if len(case.nodes) == 1 else None
+
+
+def peer_of(hit: RuleHit, case: CaseFile) -> str | None:
+    """The node at the other end that a hit names."""
+    return node_named(hit.captures.get("peer"), case.nodes)
+
+
+def node_of_named_rank(hit: RuleHit, case: CaseFile) -> str | None:
+    """The node of the rank that the text points at, which need not be the rank that wrote it."""
+    pointed = _number(hit, "rank")
+    rank = pointed if pointed is not None else rank_of(hit)
+    return case.rank_to_node.get(rank) if rank is not None else None
+
+
+def _number(hit: RuleHit, name: str) -> int | None:
+    text = hit.captures.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() else None

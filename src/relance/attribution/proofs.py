@@ -1,0 +1,74 @@
+"""What the findings prove about life and death, and when the last line that bears on the cause was read (design 8)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from relance.attribution.clues import Clue
+from relance.attribution.hosts import is_planned
+from relance.attribution.symptoms import IN_JOB_RESTARTS
+from relance.domain.findings import Certainty, Finding, FindingKind, Sign
+from relance.domain.stages import EndRunning
+from relance.domain.verdicts import CaseFile
+from relance.domain.views import NodeState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """Of what the attempt is proven dead or stuck, and since when."""
+
+    kind: EndRunning
+    at: datetime
+
+
+def proof_of(case: CaseFile) -> Proof | None:
+    """The best proof that the attempt cannot go on: a node lost, a process dead, or a confirmed hang."""
+    found = [
+        *_node_lost(case),
+        *_by_sign(case.findings, Sign.PROCESS_DEATH, EndRunning.DEAD_RANK),
+        *_hangs(case.findings),
+    ]
+    return found[0] if found else None
+
+
+def death_is_proven(case: CaseFile) -> bool:
+    """Whether the launcher or the scheduler told that a process of the attempt ended."""
+    return any(Sign.PROCESS_DEATH in finding.signs or Sign.NODE_DOWN in finding.signs for finding in case.findings)
+
+
+def last_root_at(clues: tuple[Clue, ...]) -> datetime | None:
+    """When the newest first line of a rank or node that can name a cause was read; a repeat is nothing new."""
+    firsts: dict[tuple[str | None, int | None, bool], datetime] = {}
+    for clue in clues:
+        if clue.may_be_cause:
+            firsts.setdefault((clue.node, clue.rank, clue.of_host), clue.hit.seen_at)
+    return max(firsts.values(), default=None)
+
+
+def in_job_restart_at(clues: tuple[Clue, ...]) -> datetime | None:
+    """When a restarter inside the job was last seen at work, if that was no earlier than the last root line."""
+    seen = max((clue.hit.seen_at for clue in clues if clue.hit.symptom in IN_JOB_RESTARTS), default=None)
+    last = last_root_at(clues)
+    return None if seen is None or (last is not None and seen < last) else seen
+
+
+def _node_lost(case: CaseFile) -> list[Proof]:
+    lost = [
+        Proof(kind=EndRunning.NODE_LOST, at=view.since or case.as_of)
+        for view in case.node_views
+        if view.name in case.nodes and view.state is NodeState.DOWN and not is_planned(view)
+    ]
+    return lost[:1] if lost else _by_sign(case.findings, Sign.NODE_DOWN, EndRunning.NODE_LOST)
+
+
+def _by_sign(findings: tuple[Finding, ...], sign: Sign, kind: EndRunning) -> list[Proof]:
+    return [Proof(kind=kind, at=finding.first_evidence_at) for finding in findings if sign in finding.signs][:1]
+
+
+def _hangs(findings: tuple[Finding, ...]) -> list[Proof]:
+    return [
+        Proof(kind=EndRunning.HANG, at=finding.symptom_at)
+        for finding in findings
+        if finding.kind is FindingKind.HANG and finding.certainty is Certainty.CONFIRMED
+    ][:1]

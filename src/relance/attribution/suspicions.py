@@ -1,0 +1,157 @@
+"""Which nodes a clue makes suspect, how strongly, and when none is (20.7, 20.9, 20.12, 20.13)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from relance.attribution.clues import Clue, lead_s
+from relance.attribution.places import node_of_named_rank, peer_of
+from relance.attribution.symptoms import SAME_DEVICE_ONLY, words
+from relance.domain.faults import FaultDomain, RestartHint, Role, SuspectKind
+from relance.domain.verdicts import CaseFile, FleetSign, Strength, Suspect
+
+WEAK_WINDOW = timedelta(days=7)
+"""Weak evidence counts at its second time within this window (operators.md 3)."""
+_AT_ONCE_S = 10.0
+"""Rows this close together are one event."""
+_SHARE = 0.5
+"""The share of a job's nodes from which on a row is nobody's in particular."""
+_OTHER_OWNERS = 2
+"""So many other owners with the same cause make it a shared one."""
+_FLEET_WINDOW_S = 120.0
+_SHARED_DOMAINS = frozenset({FaultDomain.STORAGE, FaultDomain.SYSTEM, FaultDomain.INTERCONNECT})
+
+
+def alike(first: Clue, clues: Iterable[Clue]) -> tuple[Clue, ...]:
+    """The clues with the same symptom as the first, at about the same time, one a node and rank; the first leads."""
+    found: dict[tuple[str | None, int | None, str | None], Clue] = {}
+    for clue in (first, *clues):
+        near = abs(lead_s(first, clue)) <= _AT_ONCE_S
+        if near and clue.hit.symptom == first.hit.symptom and clue.may_be_cause:
+            found.setdefault((clue.node, clue.rank, clue.hit.device), clue)
+    return tuple(found.values())
+
+
+def is_widespread(group: tuple[Clue, ...], case: CaseFile) -> bool:
+    """Whether a row shows on so many nodes at once that none of them can be its cause."""
+    nodes = {clue.node for clue in group if clue.node is not None}
+    ranks = {clue.rank for clue in group if clue.rank is not None}
+    many_nodes = len(nodes) >= 2 and len(nodes) >= _SHARE * len(case.nodes)  # noqa: PLR2004 - one node is one node
+    per_node = max(1, len(case.rank_to_node) // max(1, len(case.nodes)))
+    many_ranks = len(ranks) > per_node and len(ranks) >= _SHARE * len(case.rank_to_node)
+    return many_nodes or many_ranks
+
+
+def is_shared(domain: FaultDomain, cause: str, fleet: tuple[FleetSign, ...], as_of: datetime) -> bool:
+    """Whether other owners' jobs have the same trouble now."""
+    if domain not in _SHARED_DOMAINS:
+        return False
+    owners = {
+        sign.owner
+        for sign in fleet
+        if (sign.domain, sign.cause) == (domain, cause)
+        and abs((as_of - sign.at).total_seconds()) <= _FLEET_WINDOW_S
+    }  # fmt: skip
+    return len(owners) >= _OTHER_OWNERS
+
+
+def suspects_of(group: tuple[Clue, ...], case: CaseFile, others: tuple[Clue, ...]) -> tuple[Suspect, ...]:
+    """The nodes that a group of like clues makes suspect. `others` are all clues, for a second sign on a node."""
+    first = group[0]
+    kind = first.hit.suspect
+    if first.hit.symptom in SAME_DEVICE_ONLY:
+        return _one_each(((clue, clue.node) for clue in group if clue.hit.device), case, others)[:1]
+    if kind is SuspectKind.SELF:
+        return _one_each(((clue, clue.node) for clue in group), case, others)
+    if kind is SuspectKind.RANK:
+        ranks = ((clue, node_of_named_rank(clue.hit, case) or clue.node) for clue in group)
+        return _one_each(ranks, case, others)
+    if kind in (SuspectKind.PEER, SuspectKind.BOTH):
+        return _of_links(group, case, others)
+    return ()
+
+
+def strength_of(clue: Clue, node: str, others: tuple[Clue, ...]) -> Strength:
+    """How strongly a clue points at a node: a root row that asks for exclusion, or two kinds of log that agree."""
+    hint = clue.hit.restart is RestartHint.EXCLUDE
+    if clue.role is Role.ROOT and hint:
+        return Strength.HARD
+    second = any(
+        other.node == node and other.may_be_cause and other.of_host is not clue.of_host
+        and not other.outlived and other.hit.restart is RestartHint.EXCLUDE
+        for other in others
+    )  # fmt: skip
+    return Strength.HARD if second else Strength.WEAK
+
+
+def before(node: str, device: str | None, symptom: str, case: CaseFile) -> tuple[datetime, ...]:
+    """When a node was suspected earlier, within the window; a fault that may be the program's needs the same device."""
+    same_device = symptom in SAME_DEVICE_ONLY
+    since = case.as_of - WEAK_WINDOW
+    history = [(name, suspect, at) for name, suspect, at in case.node_history]
+    history += [
+        (suspect.node, suspect, item.ended_at or case.as_of) for item in case.earlier for suspect in item.suspects
+    ]
+    times = {
+        at
+        for name, suspect, at in history
+        if name == node and since <= at <= case.as_of and (not same_device or suspect.device == device)
+    }
+    return tuple(sorted(times))
+
+
+def _one_each(
+    pairs: Iterable[tuple[Clue, str | None]], case: CaseFile, others: tuple[Clue, ...]
+) -> tuple[Suspect, ...]:
+    """One suspect a node; the first clue on it speaks."""
+    found: dict[str, Suspect] = {}
+    for clue, node in pairs:
+        if node is not None and node not in found:
+            found[node] = _suspect(clue, node, case, others)
+    return tuple(found.values())
+
+
+def _suspect(clue: Clue, node: str, case: CaseFile, others: tuple[Clue, ...]) -> Suspect:
+    device = clue.hit.device
+    what = words(clue.hit.symptom) + (f" on {device}" if device else "")
+    return Suspect(
+        node=node,
+        strength=strength_of(clue, node, others),
+        reason=f"{what}{_source(clue)}",
+        device=device,
+        before=before(node, device, clue.hit.symptom, case),
+    )
+
+
+def _source(clue: Clue) -> str:
+    if clue.of_host:
+        return ", says the node's own log"
+    return f", says rank {clue.rank}" if clue.rank is not None else ""
+
+
+def _of_links(group: tuple[Clue, ...], case: CaseFile, others: tuple[Clue, ...]) -> tuple[Suspect, ...]:
+    """Faults between two nodes: the end that occurs with many partners, else the one with a sign of its own.
+
+    With neither, both ends are suspect, but weakly: there may be no spares for two.
+    """
+    partners: dict[str, set[str]] = defaultdict(set)
+    spokesman: dict[str, Clue] = {}
+    for clue in group:
+        ends = {peer_of(clue.hit, case)}
+        both = ends | {clue.node}
+        for node in both if clue.hit.suspect is SuspectKind.BOTH else ends:
+            if node is not None:
+                spokesman.setdefault(node, clue)
+                partners[node] |= {other for other in both if other not in (None, node)}
+    most = max((len(names) for names in partners.values()), default=0)
+    busiest = [node for node, names in partners.items() if len(names) == most]
+    signed = [
+        node for node in partners if any(clue.of_host and clue.node == node and clue.may_be_cause for clue in others)
+    ]  # fmt: skip
+    chosen = busiest if len(busiest) == 1 else signed or busiest
+    found = tuple(_suspect(spokesman[node], node, case, others) for node in sorted(chosen))
+    certain = len(chosen) == 1 or bool(signed)
+    return found if certain else tuple(replace(suspect, strength=Strength.WEAK) for suspect in found)

@@ -1,0 +1,66 @@
+"""Symptoms that the fusion treats apart, by their names in the rule pack (signatures.md, sections 8, 12 and 20)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+PERSONS_WISH = frozenset({"user_cancelled", "interrupted", "operator_reboot", "drain", "user_exclusion"})
+"""A person's decision, as against a person's mistake in a setting, which has the same domain."""
+
+CANCELLED_BY_TEXT = frozenset({"user_cancelled"})
+"""The scheduler also writes this when it takes down a step that has failed: its books must not say otherwise."""
+
+TERM_SIGNALS = frozenset({"agent_signalled", "terminated"})
+"""SIGTERM that reached the job's processes."""
+
+PROCESS_DEATHS = frozenset({
+    "aborted", "bus_error", "cpu_fault_or_build", "dataloader_killed", "killed_sigkill", "mpi_rank_died",
+    "native_crash", "process_sigkill", "segfault", "task_crash", "task_killed", "worker_exit",
+})  # fmt: skip
+"""Ends of processes, as the launcher or the scheduler tells them; told after the shut-down has begun, meant before."""
+
+PROCESS_EXITS = frozenset({"task_exit", "worker_exit"})
+"""Processes that ended with a code of their own."""
+
+CLASSLESS_KILLS = frozenset({"killed_sigkill", "process_sigkill", "task_killed", "exited_by_signal_9"})
+"""A kill that needs an oom-killer line, an operator's sign or a node's sign to get a class (20.11)."""
+
+IN_JOB_RESTARTS = frozenset({
+    "agent_restarting", "in_job_restart", "in_job_restart_follower", "inproc_exception", "inproc_hang",
+    "inproc_terminated", "membership_changed", "nvrx_cycle_event",
+})  # fmt: skip
+"""A restarter inside the job is at work (P050, V002, V007)."""
+
+ORDERS_OF_THE_DRIVER = frozenset({"gpu_needs_reset", "gpu_needs_reboot", "gpu_drain_p2p"})
+"""Xid 154: overrides what the companion beside it would ask for (20.11)."""
+
+RECOVERIES: Mapping[str, frozenset[str]] = {
+    "nfs_recovered": frozenset({"nfs_stall"}),
+    "lustre_recovered": frozenset({"lustre_lost", "lustre_evicted"}),
+    "gpu_recovery_none": ORDERS_OF_THE_DRIVER,
+    "power_smoothing_on": frozenset({"power_smoothing_off_or_worn"}),
+}
+"""For each recovery row the rows that it cancels (20.14); any other `x_recovered` cancels rows that begin with `x_`."""
+
+SAME_DEVICE_ONLY = frozenset({"gpu_sm_exception_app", "gpu_page_fault_app"})
+"""Xid 13 and 31: the application's, unless the same GPU repeats (20.9)."""
+
+NOT_FAULTS = frozenset({"cold_start_unwanted", "cold_start"})
+"""A first attempt finds no checkpoint either; a new attempt that did not resume has a finding of its own."""
+
+FINISHED = frozenset({"done"})
+"""The program's own word that it reached its end."""
+
+
+def words(symptom: str) -> str:
+    """A symptom as words for a sentence."""
+    return symptom.replace("_", " ")
+
+
+def cancels(recovery: str, symptom: str) -> bool:
+    """Whether a recovery row takes back a symptom."""
+    partners = RECOVERIES.get(recovery)
+    if partners is not None:
+        return symptom in partners
+    stem = recovery.removesuffix("_recovered")
+    return stem != recovery and symptom.startswith(f"{stem}_")
