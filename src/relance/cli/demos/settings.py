@@ -1,0 +1,89 @@
+"""What the demonstration sets differently from the defaults, so that it takes minutes and not an hour."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from relance.domain.limits import Limits
+
+CLUSTER = "demo"
+PARTITION = "train"
+NODES_PER_JOB = 4
+RANKS_PER_NODE = 2
+SPARE_NODES = 2
+STEP_S = 0.2
+CHECKPOINT_EVERY = 10
+HANG_AFTER_S = 6.0
+KILL_WAIT_S = 1.0
+
+_SETTLE_S = 0.0
+_DEAD_RANK_S = 5.0
+_SUSPECTED_S = 3.0
+_AFTER_BOOT_S = 0.0
+_BURST_AT_ONCE = 8
+_POLL_S = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """One setting that differs from its default."""
+
+    name: str
+    here: str
+    usual: str
+
+
+def cluster_settings(jobs: int) -> dict[str, object]:
+    """The simulated cluster: a few nodes more than the jobs need."""
+    return {"cluster": CLUSTER, "nodes": jobs * NODES_PER_JOB + SPARE_NODES, "kill_wait_s": KILL_WAIT_S}
+
+
+def relance_settings(folder: Path, kernel_log: str, *, at_once: bool) -> Mapping[str, object]:
+    """The settings file. `at_once`: all faults strike together, so more restarts may begin together."""
+    limits: dict[str, object] = {
+        "settle_s": _SETTLE_S,
+        "dead_rank_min_s": _DEAD_RANK_S,
+        "grace_after_boot_s": _AFTER_BOOT_S,
+        "hang": {"suspected_min_s": _SUSPECTED_S},
+    }
+    if at_once:
+        limits["storms"] = {"bucket_burst": _BURST_AT_ONCE}
+    return {
+        "clusters": [
+            {
+                "name": CLUSTER,
+                "scheduler": {"kind": "local", "state_dir": str(folder)},
+                "kernel_log": kernel_log,
+                "log_roots": [str(folder)],
+                "opt_in": "all",
+                "poll_s": _POLL_S,
+                "limits": limits,
+            }
+        ],
+        "server": {"port": 0},
+    }
+
+
+def differences(*, at_once: bool) -> tuple[Difference, ...]:
+    """What is set differently, for the screen."""
+    usual = Limits()
+    found = [
+        Difference(name="settle time before a verdict is final", here=_s(_SETTLE_S), usual=_s(usual.settle_s)),
+        Difference(name="dead rank beside living ones", here=_s(_DEAD_RANK_S), usual=_s(usual.dead_rank_min_s)),
+        Difference(name="silence that looks like a hang", here=_s(_SUSPECTED_S), usual=_s(usual.hang.suspected_min_s)),
+        Difference(name="silence that is a hang (llama-hang's own wish)", here=_s(HANG_AFTER_S), usual="never"),
+        Difference(
+            name="caution after the scheduler's start", here=_s(_AFTER_BOOT_S), usual=_s(usual.grace_after_boot_s)
+        ),
+        Difference(name="the scheduler's time from TERM to KILL", here=_s(KILL_WAIT_S), usual="30 s"),
+    ]
+    if at_once:
+        burst = usual.storms.bucket_burst
+        found.append(Difference(name="restarts that may begin together", here=str(_BURST_AT_ONCE), usual=str(burst)))
+    return tuple(found)
+
+
+def _s(value: float) -> str:
+    return f"{value:g} s"
