@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
@@ -9,10 +10,24 @@ from relance.domain.advice import ActionKind, Advice
 from relance.domain.faults import FaultDomain, Remedy
 from relance.domain.verdicts import Verdict
 
+_UNSEEN = frozenset({"Cc", "Cf", "Co", "Cs", "Zl", "Zp"})
 _MINUTE_S = 60.0
 _HOUR_S = 3600.0
 _DAY_S = 86400.0
 _NODES_SHOWN = 4
+
+
+def visible(text: str) -> str:
+    """Other people's text as it may be shown: what steers a terminal or turns the writing direction is replaced.
+
+    Line feeds and tabs stay.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(
+        "\N{REPLACEMENT CHARACTER}" if unicodedata.category(char) in _UNSEEN and char not in "\n\t" else char
+        for char in text
+    )
 
 
 def moment(at: datetime | None, now: datetime) -> str:
