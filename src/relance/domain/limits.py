@@ -81,6 +81,8 @@ class Limits:
     """A verdict is final this long after the end, or after the last new root line."""
     self_requeue_grace_s: float = 60.0
     """How long an ended job that requeues by itself is given to do so."""
+    in_job_restart_grace_s: float = 900.0
+    """How long a restarter inside a running job is given before the job is looked at as if it had none."""
     view_max_age_s: float = 10.0
     """A scheduler's view older than this is not fresh."""
     dead_rank_min_s: float = 60.0

@@ -1,35 +1,119 @@
-"""The decision on one attempt: intent, remedy, guards, in this order (design 8)."""
+"""The decision on one attempt: intent, remedy, guards, in this order (design 8). Pure."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+import re
+from datetime import datetime, timedelta
 
-from relance.domain.advice import Advice
-from relance.domain.faults import Remedy
+from relance.domain.advice import Advice, Guard
 from relance.domain.keys import stable_id
+from relance.policy.attempts import Place, ended_at, place_of
+from relance.policy.guards import GuardRule, ask_guards, blocking, settled_at
+from relance.policy.plans import Plan, plan
 from relance.policy.questions import Question
+from relance.policy.storms import park_until
+
+_MIN_JOB_AGE_S = 300.0
+"""How long Slurm remembers an ended job by default; taken where the scheduler's own facts are not known."""
+_SHARED_CAUSE = "no_shared_cause"
+_SETTLES = "verdict_final"
+_FINAL = ("attempt_over", _SETTLES)
 
 
 def decide(question: Question) -> Advice:
-    """The advice on an attempt."""
-    attempt = question.incident.attempt
+    """The advice on an attempt, with every guard's answer and the reasons for each change of the remedy."""
+    chosen = plan(question)
+    guards = ask_guards(question, chosen)
+    held_by = _held_by(chosen, blocking(guards, question.now))
+    parks = _parks(question, chosen, held_by)
+    hold = bool(held_by) and not parks
+    attempt, now = question.incident.attempt, question.now
+    until = park_until(_parked_since(question), question.limits.storms, now) if parks else None
+    again_at, again_on = _again(chosen, guards, held_by)
     return Advice(
         id=stable_id("adv", attempt, question.generation),
         incident_id=question.incident.id,
         attempt=attempt,
         generation=question.generation,
-        action=Remedy.WAIT,
-        reasons=("more has to be known",),
-        guards=(),
-        issued_at=question.now,
-        expires_at=question.now + timedelta(seconds=question.limits.advice_running_s),
+        action=chosen.action,
+        reasons=chosen.reasons,
+        guards=guards,
+        issued_at=now,
+        expires_at=_expires_at(question),
+        exclude=chosen.exclude,
+        exclude_until=now + timedelta(seconds=question.limits.exclusions.for_s) if chosen.exclude else None,
+        hold=hold,
+        park=parks,
+        park_until=until,
+        ends_running=chosen.ends_running,
+        cancels_running=chosen.cancels_running,
+        decide_again_at=until if parks else again_at,
+        decide_again_on=again_on,
+        settle_until=settled_at(question) if any(rule.name == _SETTLES for rule in held_by) else None,
     )
 
 
 def same_decision(one: Advice, other: Advice) -> bool:
-    """Whether two pieces of advice say the same, times apart."""
+    """Whether two pieces of advice on one attempt say the same, times and counters apart."""
     return _essence(one) == _essence(other)
 
 
+def _held_by(chosen: Plan, blocked: tuple[GuardRule, ...]) -> tuple[GuardRule, ...]:
+    """What holds a plan back. Stopping, and finding nothing to do, wait for the end and for late evidence alone."""
+    if chosen.action.restarts or chosen.cancels_running:
+        return blocked
+    return tuple(rule for rule in blocked if chosen.settles and rule.name in _FINAL)
+
+
+def _parks(question: Question, chosen: Plan, held_by: tuple[GuardRule, ...]) -> bool:
+    """Whether an ended job is put back with a start time ahead: only a shared cause keeps it from starting now.
+
+    Waiting would lose it for good, because the scheduler forgets an ended job after a while.
+    """
+    names = {rule.name for rule in held_by}
+    only_shared = _SHARED_CAUSE in names and not any(rule.for_parking for rule in held_by)
+    return only_shared and chosen.action.restarts and place_of(question) is Place.OVER
+
+
+def _parked_since(question: Question) -> datetime:
+    return ended_at(question) or question.incident.opened_at
+
+
+def _again(chosen: Plan, guards: tuple[Guard, ...], held_by: tuple[GuardRule, ...]) -> tuple[datetime | None, str]:
+    """When, and on which event, a hold or a wait is decided again."""
+    if not held_by:
+        return chosen.again_at, chosen.again_on
+    by_name = {guard.name: guard for guard in guards}
+    times = [by_name[rule.name].ask_again_at for rule in held_by]
+    known = [at for at in times if at is not None]
+    return min(known, default=None), held_by[0].event
+
+
+def _expires_at(question: Question) -> datetime:
+    """The earliest of the decision's own limit, the scheduler's memory of an ended job, and the age of the view."""
+    limits, now = question.limits, question.now
+    own = timedelta(seconds=limits.advice_running_s)
+    ended = ended_at(question)
+    if place_of(question) is not Place.OVER or ended is None:
+        seen = min(now, question.fleet.as_of or now)
+        return max(now + timedelta(seconds=limits.view_max_age_s), seen + own)
+    facts = question.fleet.facts
+    remembered_s = facts.min_job_age_s if facts is not None else _MIN_JOB_AGE_S
+    deadline = ended + timedelta(seconds=remembered_s - limits.expiry_margin_s)
+    return deadline if deadline > now else now + own  # it may be forgotten at any moment, and is still there
+
+
 def _essence(advice: Advice) -> tuple[object, ...]:
-    return (advice.attempt, advice.action, frozenset(advice.exclude), advice.hold, advice.park, advice.ends_running)
+    numbers = re.compile(r"\d+(?:\.\d+)?")
+    return (
+        advice.attempt,
+        advice.action,
+        frozenset(advice.exclude),
+        advice.hold,
+        advice.park,
+        advice.ends_running,
+        advice.cancels_running,
+        advice.settle_until,
+        advice.decide_again_on,
+        tuple(numbers.sub("#", reason) for reason in advice.reasons),
+    )

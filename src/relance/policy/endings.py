@@ -1,0 +1,55 @@
+"""Whether a running attempt may be ended: never by a log line, only by proof and silence after it (design 8)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from relance.domain.advice import Answer
+from relance.domain.stages import EndRunning
+from relance.domain.views import JobState
+from relance.policy.questions import Question
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """Whether a running attempt may be ended, why, for which kind of consent, and when it may be asked again."""
+
+    answer: Answer
+    reason: str
+    kind: EndRunning | None = None
+    ask_again_at: datetime | None = None
+
+
+def ending_of(question: Question) -> Ending:
+    """Whether the living attempt is proven dead or stuck, and has been silent long enough since.
+
+    Silence counts only up to the watermark of its sources, `progress.as_of`.
+    """
+    verdict, progress, job = question.verdict, question.progress, question.fleet.job
+    if job is None or job.state is not JobState.RUNNING:
+        state = job.state.value if job else "not to be read"
+        return Ending(answer=Answer.NO, reason=f"the attempt is {state}, and has not ended")
+    if verdict.proof is None or verdict.proof_at is None:
+        return Ending(answer=Answer.NO, reason="the attempt runs, and nothing proves that it cannot go on")
+    if progress is None or progress.step_at is None or progress.steps_seen == 0:
+        reason = "the attempt runs, and its progress is not recognised: it is touched only after its end"
+        return Ending(answer=Answer.UNKNOWN, reason=reason, kind=verdict.proof)
+    alive_at = max(filter(None, (progress.step_at, progress.checkpoint_durable_at)))
+    if verdict.proof is EndRunning.HANG:
+        if alive_at > verdict.proof_at:
+            return Ending(answer=Answer.NO, reason="it made progress after the hang", kind=verdict.proof)
+        return Ending(answer=Answer.YES, reason="the attempt hangs, and that is confirmed", kind=verdict.proof)
+    return _after_a_death(question, verdict.proof, max(verdict.proof_at, alive_at), progress.as_of)
+
+
+def _after_a_death(question: Question, kind: EndRunning, quiet_since: datetime, seen_up_to: datetime) -> Ending:
+    limits = question.limits
+    median_s = (question.progress.median_step_s if question.progress else None) or 0.0
+    need_s = max(limits.dead_rank_min_s, limits.dead_rank_medians * median_s)
+    quiet_s = (seen_up_to - quiet_since).total_seconds()
+    what = "a node is lost" if kind is EndRunning.NODE_LOST else "a process is dead"
+    if quiet_s >= need_s:
+        return Ending(answer=Answer.YES, reason=f"{what}, and there was no progress for {need_s:.0f} s", kind=kind)
+    reason = f"{what}, but it takes {need_s:.0f} s without progress to be sure"
+    return Ending(answer=Answer.NO, reason=reason, kind=kind, ask_again_at=quiet_since + timedelta(seconds=need_s))

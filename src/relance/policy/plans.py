@@ -1,0 +1,127 @@
+"""Second step of a decision: the remedy, changed by repeats, budgets and limits; each change is a sentence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from relance.domain.advice import Answer
+from relance.domain.faults import Remedy
+from relance.domain.stages import EndRunning
+from relance.domain.views import JobState
+from relance.policy.attempts import Place, place_of
+from relance.policy.budgets import spent
+from relance.policy.endings import Ending, ending_of
+from relance.policy.exclusions import exclusions
+from relance.policy.intents import decided
+from relance.policy.questions import Question
+
+_NO_REQUEUE = "the job was submitted so that it may not be requeued"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What is to be done, guards permitting.
+
+    `settles` says that a later line may change it, so that even doing nothing waits for the settle time. `awaits` says
+    what has to clear before a restart is any use.
+    """
+
+    action: Remedy
+    reasons: tuple[str, ...]
+    exclude: tuple[str, ...] = ()
+    ends_running: EndRunning | None = None
+    cancels_running: bool = False
+    awaits: str = ""
+    settles: bool = False
+    again_at: datetime | None = None
+    again_on: str = ""
+
+
+def plan(question: Question) -> Plan:
+    """What is to be done about the attempt, before the guards are asked."""
+    somebody = decided(question)
+    place = place_of(question)
+    if somebody is not None:
+        return Plan(action=Remedy.NONE, reasons=(somebody,))
+    if place is Place.REQUEUED:
+        return _beside_others(question)
+    if place is Place.LIVING:
+        return _of_living(question)
+    return _of_ended(question)
+
+
+def _of_ended(question: Question) -> Plan:
+    verdict, job = question.verdict, question.fleet.job
+    if verdict.remedy in (Remedy.NONE, Remedy.STOP):
+        return Plan(action=verdict.remedy, reasons=(_because(question),), settles=True)
+    if job is not None and job.requeue_allowed is False:
+        reason = f"{_NO_REQUEUE}: its owner has to submit it again"
+        return Plan(action=Remedy.STOP, reasons=(reason, _because(question)), settles=True)
+    return _restart(question)
+
+
+def _restart(question: Question) -> Plan:
+    over = spent(question)
+    if over is not None:
+        return Plan(action=Remedy.STOP, reasons=(f"no restart: {over}", _because(question)), settles=True)
+    reasons = [_because(question)]
+    awaits = "what it depends on has to come back first" if question.verdict.remedy is Remedy.WAIT else ""
+    exclude: tuple[str, ...] = ()
+    if question.verdict.remedy is Remedy.RESTART_EXCLUDING:
+        choice = exclusions(question)
+        exclude = choice.nodes
+        reasons += choice.reasons
+    action = Remedy.RESTART_EXCLUDING if exclude else Remedy.RESTART
+    return Plan(action=action, reasons=tuple(reasons), exclude=exclude, awaits=awaits)
+
+
+def _of_living(question: Question) -> Plan:
+    """A living attempt is left alone, unless it is proven that it cannot go on."""
+    verdict = question.verdict
+    if verdict.remedy is Remedy.NONE:
+        return Plan(action=Remedy.NONE, reasons=(_because(question),))
+    ending = ending_of(question)
+    stops = verdict.remedy is Remedy.STOP
+    may_stop = question.limits.stop_cancels_running
+    if ending.answer is not Answer.YES or verdict.remedy is Remedy.WAIT or (stops and not may_stop):
+        return _wait(question, ending)
+    if stops:
+        return Plan(
+            action=Remedy.STOP, reasons=(_because(question), ending.reason), ends_running=ending.kind,
+            cancels_running=True,
+        )  # fmt: skip
+    if question.fleet.job is not None and question.fleet.job.requeue_allowed is False:
+        return _wait(question, ending, _NO_REQUEUE)
+    restart = _restart(question)
+    if not restart.action.restarts:
+        return _wait(question, ending, restart.reasons[0])
+    return Plan(
+        action=restart.action,
+        reasons=(*restart.reasons, ending.reason),
+        exclude=restart.exclude,
+        ends_running=ending.kind,
+    )
+
+
+def _wait(question: Question, ending: Ending, *more: str) -> Plan:
+    job = question.fleet.job
+    running = job is not None and job.state is JobState.RUNNING
+    event = "the attempt ends, or is proven dead or stuck" if running else "the attempt ends"
+    reasons = (ending.reason, *more, _because(question))
+    return Plan(action=Remedy.WAIT, reasons=reasons, again_at=ending.ask_again_at, again_on=event)
+
+
+def _beside_others(question: Question) -> Plan:
+    """Somebody else was first with the requeue: nothing is requeued again, only our exclusions are added."""
+    first = "the scheduler or a person has requeued it already"
+    choice = exclusions(question) if question.verdict.remedy is Remedy.RESTART_EXCLUDING else None
+    if choice is None or not choice.nodes:
+        more = choice.reasons if choice is not None else ()
+        return Plan(action=Remedy.NONE, reasons=(f"{first}, and there is nothing to add", *more))
+    reasons = (f"{first}: only the exclusions are added", *choice.reasons)
+    return Plan(action=Remedy.RESTART_EXCLUDING, reasons=reasons, exclude=choice.nodes)
+
+
+def _because(question: Question) -> str:
+    return f"{question.verdict.summary}; {question.verdict.remedy_reason}"
