@@ -1,0 +1,96 @@
+"""The actions under way: at most one for each job, each in a task of its own, taken up again when it broke off."""
+
+from __future__ import annotations
+
+import asyncio
+
+import structlog
+
+from relance.controlling.moves import Transaction
+from relance.controlling.resumptions import Setting, adopted, fresh, resumed
+from relance.controlling.transactions import Carrying, Tools
+from relance.domain.ledgers import Began, Ended
+from relance.domain.views import JobView
+
+_log = structlog.get_logger("relance.controlling")
+RESUME_AGAIN_S = 60.0
+"""Between two tries to settle an action whose end is unknown, or whose task broke."""
+
+
+class Actions:
+    """Starts, resumes and counts transactions."""
+
+    def __init__(self, *, setting: Setting, tools: Tools, holder: str) -> None:
+        """Begin with none; `resume_open` takes up what the ledger has."""
+        self.setting = setting
+        self._tools = tools
+        self._holder = holder
+        self._tasks: dict[str, asyncio.Task[Ended]] = {}
+        """By job key."""
+        self._again_s: dict[str, float] = {}
+        self._seen: set[str] = set()
+
+    @property
+    def running(self) -> int:
+        """How many are under way."""
+        return len(self._tasks)
+
+    def is_busy(self, job: str) -> bool:
+        """Whether a transaction on this job (its key as text) is under way."""
+        return job in self._tasks
+
+    def knows(self, action_id: str) -> bool:
+        """Whether this action was begun here or is in the ledger: then it is not taken over from the server's word."""
+        return action_id in self._seen or action_id in self._tools.ledger.state.actions
+
+    def begin(self, began: Began) -> None:
+        """Carry out an action that was claimed just now and is in the ledger."""
+        self._start(fresh(began, self.setting, self._tools.ledger.state))
+
+    def adopt(self, began: Began, job: JobView) -> None:
+        """Finish or settle an action that the server shows as begun; it is in the ledger now."""
+        self._start(adopted(began, self.setting, self._tools.ledger.state, job))
+
+    def resume_open(self) -> None:
+        """Take up every open action of the ledger that nobody carries out, each at most once a minute."""
+        now_s = self._tools.clock.monotonic()
+        state = self._tools.ledger.state
+        for record in state.open_actions:
+            action_id = record.began.action_id
+            if self.is_busy(_job(record.began)) or now_s < self._again_s.get(action_id, now_s):
+                continue
+            self._again_s[action_id] = now_s + RESUME_AGAIN_S
+            self._start(resumed(record, self.setting, state, now_s))
+
+    async def drain(self, limit_s: float) -> None:
+        """Give what is under way some time, then break it off: the ledger has it."""
+        if not self._tasks:
+            return
+        _, left = await asyncio.wait(self._tasks.values(), timeout=limit_s)
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+
+    def _start(self, transaction: Transaction) -> None:
+        began = transaction.began
+        self._seen.add(began.action_id)
+        self._again_s[began.action_id] = self._tools.clock.monotonic() + RESUME_AGAIN_S
+        task = asyncio.get_running_loop().create_task(Carrying(transaction, self._tools).carry_out())
+        self._tasks[_job(began)] = task
+        task.add_done_callback(lambda done: self._done(began, done))
+
+    def _done(self, began: Began, task: asyncio.Task[Ended]) -> None:
+        self._tasks.pop(_job(began), None)
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is not None:
+            # The ledger has it open: it is taken up again from what the cluster shows.
+            _log.error("transaction broke off", action=began.action_id, error=repr(error))
+            return
+        ended = task.result()
+        _log.info("action ended", action=began.action_id, end=ended.end.value, reason=ended.reason)
+
+
+def _job(began: Began) -> str:
+    return str(began.advice.attempt.job)

@@ -1,0 +1,205 @@
+"""From an order to a begun action: prepare, record the preparation, claim, write the ledger, start."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from relance.controlling.actions import Actions
+from relance.controlling.leases import HeldLease
+from relance.controlling.leaves import OPEN_ENDS, Standing, why_not_claimed
+from relance.controlling.ledger import LedgerUnusableError
+from relance.controlling.paces import COMMAND_LIMIT_S
+from relance.controlling.preparations import Preparation, Scene, expected_of, prepare
+from relance.controlling.sights import Sight
+from relance.controlling.transactions import Tools
+from relance.domain.advice import ActionEnd, ActionKind, Claim, Effect, StepRecord
+from relance.domain.incidents import Action
+from relance.domain.keys import stable_id
+from relance.domain.ledgers import Began, Ended, Expected
+from relance.domain.stages import Stage
+from relance.domain.views import JobView
+from relance.ports.backends import Backend, BackendRefusedError, BackendUnavailableError, Order
+from relance.ports.schedulers import JobGoneError, SchedulerSilentError
+
+_REFUSED_FOR_S = 10.0
+"""A refused claim is tried again when the order changes, or after this long: a permit may have become free."""
+VIEW_AGE_S = 4.0
+"""Before a claim the cluster is looked at anew when the last look is older: the server refuses stale views (10 s)."""
+
+
+_REMEMBERED = 10_000
+Refresh = Callable[[], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Refusal:
+    """What a refused claim was made of: while it is the same, it is not made again."""
+
+    order: Order
+    digest: str
+    epoch: int
+
+
+class Beginnings:
+    """Begins what the orders allow."""
+
+    def __init__(
+        self, *, backend: Backend, actions: Actions, sight: Sight, tools: Tools, holder: str, refresh: Refresh
+    ) -> None:
+        """Take the parts; `refresh` looks at the cluster and reports it."""
+        self._backend = backend
+        self._actions = actions
+        self._sight = sight
+        self._tools = tools
+        self._holder = holder
+        self._refresh = refresh
+        self._recorded: dict[str, str] = {}
+        """Digest of the newest preparation that the server has from us, by advice and stage."""
+        self._refusals: dict[str, tuple[_Refusal, float]] = {}
+        self._begun_s = tools.clock.monotonic()
+
+    async def obey(self, order: Order, standing: Standing, lease: HeldLease) -> str:
+        """Prepare and begin an order as far as may be now; gives a problem that people should know of, or nothing."""
+        if self._actions.is_busy(str(order.advice.attempt.job)):
+            return ""
+        if order.action is not None:
+            return await self._adopt(order, order.action, lease)
+        if order.stage.stage is Stage.OFF or not order.advice.may_begin:
+            return ""
+        if order.stage.stage.rank >= Stage.APPROVE.rank and self._sight.age_s() > VIEW_AGE_S:
+            await self._refresh()
+        job = await self._job(order)
+        if job is None:
+            return ""
+        preparation = self._prepare(order, job)
+        if preparation.kind is None or preparation.effect is None or preparation.expected is None:
+            return ""
+        try:
+            await self._record(order, preparation.effect)
+            if why_not_claimed(order, preparation.effect, standing):
+                return ""
+            return await self._claim(order, preparation.kind, preparation.effect, preparation.expected, lease)
+        except (BackendUnavailableError, BackendRefusedError) as error:
+            return f"the server did not answer about job {order.raw_id}: {error}"
+
+    async def _job(self, order: Order) -> JobView | None:
+        """The job as it was seen last, or as it is now when no look has shown it."""
+        seen = self._sight.job(order.raw_id)
+        if seen is not None:
+            return seen
+        try:
+            return await self._tools.scheduler.read(order.raw_id)
+        except (JobGoneError, SchedulerSilentError):
+            return None
+
+    def _prepare(self, order: Order, job: JobView) -> Preparation:
+        setting = self._actions.setting
+        scene = Scene(
+            cluster=setting.cluster,
+            order=order,
+            job=job,
+            report=self._sight.report,
+            parked=self._tools.ledger.state.parked.get(str(order.advice.attempt.job)),
+            limits=setting.limits,
+        )
+        return prepare(scene, self._tools.scheduler)
+
+    async def _record(self, order: Order, effect: Effect) -> None:
+        """Tell the server what would be done: once for each advice, stage and effect."""
+        key = f"{order.advice.id}/{order.stage.stage.value}"
+        if self._recorded.get(key) == effect.digest:
+            return
+        step = StepRecord(
+            id=stable_id("prep", key, effect.digest),
+            attempt=order.advice.attempt,
+            advice_id=order.advice.id,
+            at=self._tools.clock.now(),
+            step="prepared",
+            detail=effect.summary,
+            effect=effect,
+        )
+        await self._backend.record(step)
+        if len(self._recorded) >= _REMEMBERED:
+            self._recorded.clear()
+        self._recorded[key] = effect.digest
+
+    async def _claim(self, order: Order, kind: ActionKind, effect: Effect, expected: Expected, lease: HeldLease) -> str:
+        attempt = str(order.advice.attempt)
+        refusal = _Refusal(order=order, digest=effect.digest, epoch=lease.lease.epoch)
+        now_s = self._tools.clock.monotonic()
+        before = self._refusals.get(attempt)
+        if before is not None and before[0] == refusal and now_s < before[1]:
+            return ""
+        claim = Claim(
+            advice_id=order.advice.id,
+            attempt=order.advice.attempt,
+            generation=order.advice.generation,
+            cluster=self._actions.setting.cluster,
+            holder=self._holder,
+            lease_epoch=lease.lease.epoch,
+            kind=kind,
+            effect=effect,
+        )
+        reply = await self._backend.claim(claim)
+        if not reply.granted or reply.action_id is None:
+            if len(self._refusals) >= _REMEMBERED:
+                self._refusals.clear()
+            self._refusals[attempt] = (refusal, now_s + _REFUSED_FOR_S)
+            return ""
+        began = self._began(order, reply.action_id, kind, effect, expected)
+        try:
+            self._tools.ledger.append(began)
+        except LedgerUnusableError as error:
+            self._give_back(began, str(error))
+            return f"job {order.raw_id} was claimed and not begun: {error}"
+        self._actions.begin(began)
+        return ""
+
+    def _began(self, order: Order, action_id: str, kind: ActionKind, effect: Effect, expected: Expected) -> Began:
+        return Began(
+            action_id=action_id,
+            advice=order.advice,
+            kind=kind,
+            effect=effect,
+            expected=expected,
+            holder=self._holder,
+            at=self._tools.clock.now(),
+            consent=order.stage.end_running,
+            our_exclusions=order.our_exclusions,
+        )
+
+    def _give_back(self, began: Began, reason: str) -> None:
+        """A claim without a ledger is not carried out; its end is told as soon as may be."""
+        ended = Ended(
+            action_id=began.action_id,
+            number=1,
+            end=ActionEnd.ABANDONED,
+            reason=f"nothing was sent: {reason}",
+            at=self._tools.clock.now(),
+        )
+        self._tools.ledger.keep(began, ended)
+        self._tools.told()
+
+    async def _adopt(self, order: Order, action: Action, lease: HeldLease) -> str:
+        """Finish or settle an action that the server shows as begun and our ledger does not know.
+
+        Another controller's commands, or those of a dead process of ours, may be under way for a command's time limit
+        after its lease ended, or it: until then nothing is looked at.
+        """
+        if action.end not in OPEN_ENDS or self._actions.knows(action.id):
+            return ""
+        quiet_since_s = self._begun_s if action.holder == self._holder else max(self._begun_s, lease.held_since_s)
+        if self._tools.clock.monotonic() - quiet_since_s < COMMAND_LIMIT_S:
+            return ""
+        try:
+            job = await self._tools.scheduler.read(order.raw_id)
+        except (JobGoneError, SchedulerSilentError) as error:
+            return f"action {action.id} of {action.holder} cannot be settled: job {order.raw_id}: {error}"
+        began = self._began(order, action.id, action.kind, action.effect, expected_of(job))
+        try:
+            self._tools.ledger.append(began)
+        except LedgerUnusableError as error:
+            return f"action {action.id} of {action.holder} cannot be taken up: {error}"
+        self._actions.adopt(began, job)
+        return ""

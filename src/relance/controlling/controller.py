@@ -1,0 +1,274 @@
+"""The controller: reports its cluster, prepares and claims advice, and carries it out. The only part that acts.
+
+Three loops side by side: looks at the cluster, orders from the server, and steps to be reported. Each has a method that
+does it once, by which it is tested. Whatever is away, what has begun is finished: transactions need the scheduler only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+import structlog
+
+from relance.controlling.actions import Actions
+from relance.controlling.beginnings import Beginnings
+from relance.controlling.leases import HeldLease, renewed
+from relance.controlling.leaves import Standing, leave_to_send
+from relance.controlling.ledger import Ledger, LedgerUnusableError
+from relance.controlling.moves import Leave, Transaction
+from relance.controlling.paces import COMMAND_LIMIT_S, Pace
+from relance.controlling.reporting import Reporter
+from relance.controlling.resumptions import Setting
+from relance.controlling.sights import Sight
+from relance.controlling.transactions import Tools
+from relance.domain.faults import Remedy
+from relance.domain.ledgers import Decided, LetGo, Taken
+from relance.domain.limits import Limits
+from relance.domain.views import ClusterReport
+from relance.ports.backends import Backend, BackendRefusedError, BackendUnavailableError, Order, Orders
+from relance.ports.clocks import Clock
+from relance.ports.schedulers import Scheduler, SchedulerSilentError
+
+_log = structlog.get_logger("relance.controlling")
+_DRAIN_S = 5.0
+"""How long transactions may go on when the controller is told to end; the rest is taken up at the next start."""
+_AWAY_S = 1.0
+"""Between two tries to reach a server that is away."""
+
+
+class Controller:
+    """One cluster's controller. Build it, then `run` it; or call `start` once and the ticks by hand."""
+
+    def __init__(
+        self,
+        *,
+        backend: Backend,
+        scheduler: Scheduler,
+        ledger: Ledger,
+        limits: Limits,
+        clock: Clock,
+        holder: str,
+    ) -> None:
+        """Take the parts. `holder` names this controller in leases and in the history; the same after a restart."""
+        self.pace = Pace()
+        """The intervals; may be replaced before `start`."""
+        self.alarms: dict[str, str] = {}
+        """What is wrong now, by subject; goes into every report."""
+        self._backend = backend
+        self._scheduler = scheduler
+        self._ledger = ledger
+        self._limits = limits
+        self._clock = clock
+        self._holder = holder
+        self._sight = Sight(scheduler, clock, holder)
+        self._reporter = Reporter(backend, ledger, clock)
+        self._lease: HeldLease | None = None
+        self._orders: Orders | None = None
+        self._look_again = asyncio.Event()
+        self._one_look = asyncio.Lock()
+        self._told = asyncio.Event()
+        self._actions: Actions | None = None
+        self._beginnings: Beginnings | None = None
+
+    async def run(self) -> None:
+        """Work until cancelled; then give what is under way a moment, and leave the rest to the next start."""
+        self.start()
+        try:
+            async with asyncio.TaskGroup() as group:
+                for loop in (self._looking(), self._ordering(), self._suspecting(), self._reporting()):
+                    group.create_task(loop)
+        finally:
+            await self.stop()
+
+    def start(self) -> None:
+        """Take up what the ledger has open. Needs a running event loop."""
+        setting = Setting(cluster=self._scheduler.cluster, limits=self._limits, pace=self.pace)
+        tools = Tools(
+            scheduler=self._scheduler,
+            ledger=self._ledger,
+            clock=self._clock,
+            surroundings=self,
+            told=self._told.set,
+        )
+        self._actions = Actions(setting=setting, tools=tools, holder=self._holder)
+        self._beginnings = Beginnings(
+            backend=self._backend,
+            actions=self._actions,
+            sight=self._sight,
+            tools=tools,
+            holder=self._holder,
+            refresh=self.look_and_report,
+        )
+        self._actions.resume_open()
+
+    async def stop(self) -> None:
+        """End: transactions get a moment to reach their end, and are then left to the ledger."""
+        if self._actions is not None:
+            await self._actions.drain(_DRAIN_S)
+
+    async def tick(self) -> None:
+        """One look, one round of orders, one round of reports; what was begun goes on by itself."""
+        await self.look_and_report()
+        await self.obey_orders()
+        await self.report_steps()
+
+    async def look_and_report(self) -> None:
+        """Look at the whole cluster and report it."""
+        async with self._one_look:
+            await self._look_and_report()
+
+    async def _look_and_report(self) -> None:
+        try:
+            report = await self._sight.look((*self.alarms.values(), *self._ledger.problems))
+        except SchedulerSilentError as error:
+            self._alarm("scheduler", f"the scheduler does not answer: {error}")
+            return
+        self._alarm("scheduler", "")
+        try:
+            await self._backend.report(report)
+        except (BackendUnavailableError, BackendRefusedError) as error:
+            self._alarm("report", f"the server did not take the report: {error}")
+        else:
+            self._alarm("report", "")
+
+    async def obey_orders(self) -> None:
+        """Renew the lease, note what is taken, and prepare, claim and begin what the orders allow."""
+        asked_s = self._clock.monotonic()
+        try:
+            orders = await self._backend.orders(self._scheduler.cluster, self._holder)
+        except (BackendUnavailableError, BackendRefusedError) as error:
+            self._alarm("orders", f"no orders from the server: {error}")
+            return
+        self._alarm("orders", "")
+        self._lease = renewed(self._lease, orders.lease, asked_s)
+        self._orders = orders
+        self._note_taken(orders)
+        self._check_lease(orders)
+        if self._actions is None or self._beginnings is None:
+            return
+        self._actions.resume_open()
+        if not orders.lease.granted:
+            return
+        problems = []
+        for order in orders.orders:
+            self._note_decided(order)
+            problems.append(await self._beginnings.obey(order, self.standing(), self._lease))
+        self._alarm("begin", "; ".join(problem for problem in problems if problem))
+
+    async def report_steps(self) -> None:
+        """Hand the server every step that it does not have."""
+        self._alarm("steps", await self._reporter.flush())
+
+    async def look(self) -> ClusterReport:
+        """A whole look for a transaction; jobs keep the dependency they showed. Raises SchedulerSilentError."""
+        return await self._sight.look_for_copies()
+
+    def leave(self, transaction: Transaction) -> tuple[Leave, str]:
+        """Whether the first command of an action may be sent now."""
+        return leave_to_send(transaction, self.standing(), self._orders)
+
+    def standing(self) -> Standing:
+        """How this controller stands now."""
+        return Standing(
+            at=self._clock.now(),
+            lease_left_s=self._lease.left_s(self._clock.monotonic()) if self._lease is not None else 0.0,
+            stop=self._ledger.why_nothing_begins(),
+            unreported=len(self._ledger.state.unreported),
+            most_unreported=self.pace.unreported,
+            running=self._actions.running if self._actions is not None else 0,
+            most_running=self.pace.transactions,
+        )
+
+    def _note_taken(self, orders: Orders) -> None:
+        """Keep in the ledger which attempts are ours to save: what the watchdog may save after us."""
+        stop = self._ledger.why_nothing_begins()
+        acting = frozenset(orders.acting) if orders.lease.granted and not stop else frozenset()
+        taken = frozenset(self._ledger.state.taken)
+        now = self._clock.now()
+        fresh, gone = tuple(sorted(acting - taken)), tuple(sorted(taken - acting))
+        reason = stop or (
+            "over, or not at act any more" if orders.lease.granted else "another controller has the lease"
+        )
+        with contextlib.suppress(LedgerUnusableError):  # it raises its own alarm, and nothing begins meanwhile
+            if fresh:
+                self._ledger.append(Taken(attempts=fresh, at=now))
+            if gone:
+                self._ledger.append(LetGo(attempts=gone, reason=reason, at=now))
+
+    def _note_decided(self, order: Order) -> None:
+        advice, attempt = order.advice, str(order.advice.attempt)
+        is_decided = advice.action in (Remedy.STOP, Remedy.NONE) and not advice.hold
+        if is_decided and attempt not in self._ledger.state.decided:
+            reason = f"{advice.action.value}: {'; '.join(advice.reasons)}"
+            with contextlib.suppress(LedgerUnusableError):
+                self._ledger.append(Decided(attempt=attempt, reason=reason, at=self._clock.now()))
+
+    def _check_lease(self, orders: Orders) -> None:
+        short = orders.lease.granted and orders.lease.duration_s < COMMAND_LIMIT_S
+        text = f"the lease of {orders.lease.duration_s:.0f} s is shorter than a command may take: nothing can begin"
+        self._alarm("lease", text if short else "")
+
+    async def _looking(self) -> None:
+        while True:
+            begun_s = self._clock.monotonic()
+            self._look_again.clear()
+            await self.look_and_report()
+            await self._clock.sleep(self.pace.look_at_least_s)
+            left_s = self.pace.look_s - (self._clock.monotonic() - begun_s)
+            await self._woken(max(0.0, left_s))
+
+    async def _woken(self, timeout_s: float) -> None:
+        """Return when the scheduler shows a change, or a single read did, or after the time."""
+        waits = [
+            asyncio.ensure_future(self._scheduler.changed(timeout_s)),
+            asyncio.ensure_future(self._look_again.wait()),
+        ]
+        try:
+            done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            for wait in done:
+                wait.result()
+        except SchedulerSilentError:
+            await self._clock.sleep(min(timeout_s, _AWAY_S))
+        finally:
+            for wait in waits:
+                wait.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)
+
+    async def _ordering(self) -> None:
+        while True:
+            await self.obey_orders()
+            if "orders" in self.alarms or self._orders is None:
+                await self._clock.sleep(_AWAY_S)
+                continue
+            await self._clock.sleep(self.pace.poll_s)
+            try:
+                await self._backend.wait(self._orders.position, self.pace.orders_s)
+            except (BackendUnavailableError, BackendRefusedError):
+                await self._clock.sleep(_AWAY_S)
+
+    async def _suspecting(self) -> None:
+        while True:
+            await self._clock.sleep(self.pace.suspicion_s)
+            if await self._sight.suspicious_change(self._orders.orders if self._orders is not None else ()):
+                self._look_again.set()
+
+    async def _reporting(self) -> None:
+        while True:
+            self._told.clear()
+            await self.report_steps()
+            if "steps" in self.alarms:
+                await self._clock.sleep(_AWAY_S)
+            else:
+                await self._told.wait()
+
+    def _alarm(self, subject: str, text: str) -> None:
+        """Raise or clear an alarm; each change is logged once."""
+        if self.alarms.get(subject, "") == text:
+            return
+        if text:
+            self.alarms[subject] = text
+            _log.warning("alarm", subject=subject, text=text)
+        else:
+            del self.alarms[subject]
+            _log.info("alarm cleared", subject=subject)

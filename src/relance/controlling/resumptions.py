@@ -1,0 +1,93 @@
+"""Transactions at their beginning, and taken up again after a crash. Pure.
+
+The ledger says what was intended, the cluster what was done; the key is the attempt and the expected restart count. A
+requeue that shows is gone on from, whoever is away. One that does not show is never sent again on the ledger's word:
+only if the server still shows the action as begun, under our lease, and the advice, the switch, the stage and the state
+table all still allow it, is the same action finished; else it is abandoned.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from relance.controlling.moves import Phase, Transaction
+from relance.controlling.paces import Pace
+from relance.domain.advice import ActionKind
+from relance.domain.ledgers import ActionRecord, Began, LedgerState, Outcome, Verb
+from relance.domain.limits import Limits
+from relance.domain.views import JobView
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What every transaction of a controller shares."""
+
+    cluster: str
+    limits: Limits
+    pace: Pace
+
+
+def fresh(began: Began, setting: Setting, state: LedgerState) -> Transaction:
+    """The transaction of an action that was claimed just now."""
+    attempt = began.advice.attempt
+    is_restart = began.kind in (ActionKind.RESTART, ActionKind.PARK)
+    return Transaction(
+        began=began,
+        cluster=setting.cluster,
+        expected=began.expected,
+        base_count=attempt.restart_count,
+        target_count=attempt.restart_count + 1 if is_restart else began.expected.restart_count,
+        limits=setting.limits,
+        pace=setting.pace,
+        parked=state.parked.get(str(attempt.job)),
+    )
+
+
+def adopted(began: Began, setting: Setting, state: LedgerState, job: JobView) -> Transaction:
+    """The transaction of an action that the server shows as begun and this ledger does not know.
+
+    Its controller died between claim and ledger, or it was another's and is dead: no command of it can be under way any
+    more when this is called. What the job shows says how far it came.
+    """
+    start = replace(fresh(began, setting, state), is_resumed=True)
+    if job.restart_count == start.base_count + 1:
+        return replace(start, phase=Phase.QUEUE, target_count=job.restart_count)
+    return start
+
+
+def resumed(record: ActionRecord, setting: Setting, state: LedgerState, now_s: float) -> Transaction:
+    """The transaction of an action that this ledger has open, at the point where looking at the cluster goes on.
+
+    `now_s` is the monotonic clock: what a dead process sent may still be under way for a command's time limit.
+    """
+    start = replace(fresh(record.began, setting, state), is_resumed=True)
+    cancel = record.last(Verb.CANCEL)
+    if cancel is not None:
+        return replace(start, phase=Phase.CANCEL, target_count=cancel[0].restart_count, cancel_since_s=now_s)
+    requeue, update = record.last(Verb.REQUEUE), record.last(Verb.CONSTRAIN)
+    if requeue is None:
+        if update is None:
+            return start
+        # Somebody else had requeued it; the update is read back, and writing it again does no harm.
+        return replace(start, phase=Phase.QUEUE, target_count=update[0].restart_count, queue_since_s=now_s)
+    intent, answer = requeue
+    refused = answer.text if answer is not None and answer.outcome is Outcome.REFUSED else ""
+    known = replace(
+        start,
+        base_count=intent.restart_count - 1,
+        target_count=intent.restart_count,
+        repeats=max(0, intent.restart_count - start.base_count - 1),
+        requeues=sum(
+            item.verb is Verb.REQUEUE and item.restart_count == intent.restart_count for item in record.intents
+        ),
+        settle_since_s=now_s,
+        queue_since_s=now_s,
+    )
+    is_done = answer is not None and answer.outcome is Outcome.DONE
+    if is_done or (update is not None and update[0].number > intent.number):
+        return replace(known, phase=Phase.QUEUE, requeued_by_us=not refused)
+    return replace(known, phase=Phase.SETTLE, refused=refused)
+
+
+def _times_requeued(record: ActionRecord, target: int) -> int:
+    return sum(item.verb is Verb.REQUEUE and item.restart_count == target for item in record.intents)

@@ -1,0 +1,269 @@
+"""A transaction as a state machine: what was seen, in; what to do next, out. Pure.
+
+The order is design 10's: look for copies, read, compare, requeue, wait for PENDING and one full second, look for copies
+again, read, one update, read back, running for two seconds. No step holds the job: wherever this stops, the scheduler
+starts the job by itself. Pages: docs/explanation/transaction.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from relance.controlling import updates
+from relance.controlling.moves import (
+    Answered,
+    Blind,
+    End,
+    Leave,
+    Look,
+    Looked,
+    Missing,
+    Moment,
+    Note,
+    Phase,
+    Read,
+    Saw,
+    Seen,
+    Send,
+    Transaction,
+    Turn,
+    Unreadable,
+    elapsed_s,
+)
+from relance.controlling.paces import COMMAND_LIMIT_S
+from relance.controlling.state_tables import Case, Course, ruling
+from relance.controlling.updates import ENDING_LIMIT_S, LOOK_AGE_S, abandon, job_changed, twin_of
+from relance.domain.advice import ActionEnd, ActionKind
+from relance.domain.ledgers import Outcome, Verb
+from relance.domain.views import ClusterReport, JobState, JobView
+
+PATIENCE_S = 10.0
+"""How long a scheduler may be silent, or accounting unreadable, before something that has not begun is given up."""
+LONG_PATIENCE_S = 600.0
+"""The same once something has begun: then its end is called unknown."""
+REQUEUE_TRIES = 2
+
+
+def advance(transaction: Transaction, seen: Seen, now: Moment) -> Turn:
+    """The next turn of a transaction; the first one sees a look."""
+    match seen:
+        case Blind():
+            return _blind(transaction, seen.text, now)
+        case Unreadable():
+            return _unreadable(transaction, seen.text, now)
+        case Missing():
+            return _missing(transaction, seen.text)
+        case Looked():
+            return _looked(transaction, seen.report, now)
+        case Answered():
+            return _answered(transaction, seen, now)
+        case Saw(job=job) if job.state is JobState.UNKNOWN:
+            return _unreadable(transaction, "the job's state cannot be read", now)
+        case Saw():
+            return _saw(replace(transaction, silent_since_s=None), seen.job, now)
+
+
+def first_step(transaction: Transaction) -> Look | Read:
+    """What a transaction asks for before it has seen anything."""
+    return Look() if transaction.phase in (Phase.CHECK, Phase.WRITE) else Read()
+
+
+def _saw(transaction: Transaction, job: JobView, now: Moment) -> Turn:
+    known = replace(transaction, job=job)
+    changed = job_changed(known, job) if known.has_sent else None
+    if changed is not None:
+        return Turn(transaction=known, step=changed)
+    match known.phase:
+        case Phase.CHECK:
+            return _check(known, job, now)
+        case Phase.SETTLE:
+            return _settle(known, job, now)
+        case Phase.QUEUE:
+            return _queue(known, job, now)
+        case Phase.WRITE:
+            return updates.write(known, job, now)
+        case Phase.WATCH:
+            return updates.watch(known, job, now)
+        case Phase.CANCEL:
+            return _cancelling(known, job, now)
+
+
+def _check(transaction: Transaction, job: JobView, now: Moment) -> Turn:
+    """Before the first command: may it be sent, is there a copy, is the job as it was when this was decided?"""
+    if not transaction.requeued_by_us:
+        if now.leave is Leave.NEVER:
+            return Turn(transaction=transaction, step=abandon(now.leave_reason))
+        if now.leave is Leave.WAIT:
+            return Turn(transaction=transaction, step=Read(after_s=transaction.pace.poll_s))
+    if transaction.looked_at_s is None or now.monotonic_s - transaction.looked_at_s > LOOK_AGE_S:
+        return Turn(transaction=transaction, step=Look())
+    if transaction.began.kind is not ActionKind.CANCEL and (twin := twin_of(transaction, job)):
+        return Turn(transaction=transaction, step=abandon(f"not restarted: {twin}"))
+    rule = ruling(_case(transaction, job))
+    note = Note(step="checked", detail=rule.reason)
+    match rule.course:
+        case Course.TRANSACTION:
+            target = transaction.base_count + 1
+            return _send(transaction, Send(verb=Verb.REQUEUE, restart_count=target), note)
+        case Course.CONSTRAIN:
+            waiting = replace(
+                transaction, phase=Phase.WRITE, target_count=job.restart_count, pending_since_s=now.monotonic_s
+            )
+            return Turn(transaction=waiting, step=Look(after_s=transaction.pace.rest_s), notes=(note,))
+        case Course.CANCEL:
+            return _send(transaction, Send(verb=Verb.CANCEL, restart_count=job.restart_count), note)
+        case Course.NOTHING:
+            return Turn(transaction=transaction, step=abandon(rule.reason))
+
+
+def _case(transaction: Transaction, job: JobView) -> Case:
+    advice = transaction.began.advice
+    report = transaction.report
+    return Case(
+        cluster=transaction.cluster,
+        # A launch is repeated on an attempt that has ended, whatever state the advice was made for.
+        advice=replace(advice, ends_running=None) if transaction.repeats else advice,
+        job=job,
+        base_count=transaction.base_count,
+        expected=transaction.expected,
+        consent=transaction.began.consent,
+        parked=transaction.parked,
+        past=report.past if report is not None else (),
+    )
+
+
+def _send(transaction: Transaction, send: Send, *notes: Note) -> Turn:
+    return Turn(transaction=replace(transaction, sent=send), step=send, notes=notes)
+
+
+def _answered(transaction: Transaction, answer: Answered, now: Moment) -> Turn:
+    sent = transaction.sent
+    known = replace(transaction, sent=None)
+    match sent.verb if sent else None:
+        case Verb.REQUEUE:
+            return _requeue_answered(known, answer, now)
+        case Verb.CONSTRAIN:
+            return updates.update_answered(replace(known, wrote=sent, writes=known.writes + 1), answer, now)
+        case Verb.CANCEL:
+            return _cancel_answered(known, answer, now)
+        case None:
+            return Turn(transaction=known, step=Read())
+
+
+def _requeue_answered(transaction: Transaction, answer: Answered, now: Moment) -> Turn:
+    known = replace(
+        transaction,
+        target_count=transaction.base_count + 1,
+        requeues=transaction.requeues + 1,
+        settle_since_s=now.monotonic_s,
+        queue_since_s=now.monotonic_s,
+        refused=answer.text if answer.outcome is Outcome.REFUSED else "",
+    )
+    if answer.outcome is Outcome.DONE:
+        return Turn(transaction=replace(known, phase=Phase.QUEUE, requeued_by_us=True), step=Read())
+    pause_s = 0.0 if answer.outcome is Outcome.REFUSED else known.pace.slow_poll_s
+    return Turn(transaction=replace(known, phase=Phase.SETTLE), step=Read(after_s=pause_s))
+
+
+def _settle(transaction: Transaction, job: JobView, now: Moment) -> Turn:
+    """The requeue was refused, or not answered: what the scheduler shows decides, and nothing else."""
+    if job.restart_count == transaction.target_count:
+        # After a refusal it was somebody else's: then the pending record is not ours to cancel either.
+        ours = not transaction.refused
+        said = f"refused it ({transaction.refused})" if transaction.refused else "did not answer"
+        note = Note(step="settled", detail=f"the scheduler {said}, and the job was requeued: going on from there")
+        turn = _queue(replace(transaction, phase=Phase.QUEUE, requeued_by_us=ours, refused=""), job, now)
+        return replace(turn, notes=(note, *turn.notes))
+    waited_s = elapsed_s(transaction.settle_since_s, now)
+    is_ending = job.state is JobState.COMPLETING and waited_s < ENDING_LIMIT_S
+    if is_ending or (not transaction.refused and waited_s < COMMAND_LIMIT_S):
+        return Turn(transaction=transaction, step=Read(after_s=transaction.pace.slow_poll_s))
+    if transaction.refused:
+        end = End(end=ActionEnd.FAILED, reason=f"the scheduler refused the requeue: {transaction.refused}")
+        return Turn(transaction=transaction, step=end)
+    if transaction.requeues >= REQUEUE_TRIES:
+        end = End(end=ActionEnd.FAILED, reason="the scheduler did not answer the requeue, and did not do it")
+        return Turn(transaction=transaction, step=end)
+    # The time limit of the lost command is over and the job is as it was: it was not done. All is asked anew.
+    note = Note(step="settled", detail="the scheduler did not answer, and did not requeue the job: asking anew")
+    again = replace(transaction, phase=Phase.CHECK, report=None, looked_at_s=None)
+    return Turn(transaction=again, step=Look(), notes=(note,))
+
+
+def _queue(transaction: Transaction, job: JobView, now: Moment) -> Turn:
+    """Requeued: wait until the old attempt is gone and the new one is PENDING."""
+    if job.restart_count < transaction.target_count:
+        waited_s = elapsed_s(transaction.queue_since_s, now)
+        limit_s = COMMAND_LIMIT_S if job.state.is_over else ENDING_LIMIT_S
+        if waited_s < limit_s:
+            slow = waited_s > COMMAND_LIMIT_S
+            pause_s = transaction.pace.slow_poll_s if slow else transaction.pace.poll_s
+            return Turn(transaction=transaction, step=Read(after_s=pause_s))
+        if job.state.is_over:
+            reason = "the scheduler accepted the requeue and did not do it"
+            return Turn(transaction=transaction, step=End(end=ActionEnd.FAILED, reason=reason))
+        reason = f"the old attempt has been {job.state.value} for {waited_s:.0f} s since the requeue"
+        return Turn(transaction=transaction, step=End(end=ActionEnd.UNKNOWN, reason=reason))
+    if job.state is not JobState.PENDING:
+        return updates.watch(replace(transaction, phase=Phase.WATCH), job, now)
+    eligible = job.eligible_at.isoformat(timespec="seconds") if job.eligible_at else "at once"
+    note = Note(step="pending", detail=f"restart count {job.restart_count}, would start by itself at {eligible}")
+    waiting = replace(transaction, phase=Phase.WRITE, pending_since_s=now.monotonic_s)
+    return Turn(transaction=waiting, step=Look(after_s=transaction.pace.rest_s), notes=(note,))
+
+
+def _cancel_answered(transaction: Transaction, answer: Answered, now: Moment) -> Turn:
+    if answer.outcome is Outcome.REFUSED and transaction.leave_end is None:
+        end = End(end=ActionEnd.FAILED, reason=f"the scheduler refused to cancel: {answer.text}")
+        return Turn(transaction=transaction, step=end)
+    pause_s = transaction.pace.poll_s if answer.outcome is Outcome.DONE else transaction.pace.slow_poll_s
+    since_s = transaction.cancel_since_s if transaction.cancel_since_s is not None else now.monotonic_s
+    known = replace(transaction, phase=Phase.CANCEL, cancel_since_s=since_s, refused=answer.text)
+    return Turn(transaction=known, step=Read(after_s=pause_s))
+
+
+def _cancelling(transaction: Transaction, job: JobView, now: Moment) -> Turn:
+    if job.state.is_over:
+        done = End(end=ActionEnd.SUCCEEDED, reason=f"the job is {job.state.value}")
+        return Turn(transaction=transaction, step=transaction.leave_end or done)
+    waited_s = elapsed_s(transaction.cancel_since_s, now)
+    if waited_s < (COMMAND_LIMIT_S if job.state is JobState.PENDING else ENDING_LIMIT_S):
+        return Turn(transaction=transaction, step=Read(after_s=transaction.pace.slow_poll_s))
+    reason = f"the job is {job.state.value} {waited_s:.0f} s after the cancellation"
+    return Turn(transaction=transaction, step=End(end=ActionEnd.UNKNOWN, reason=reason))
+
+
+def _looked(transaction: Transaction, report: ClusterReport, now: Moment) -> Turn:
+    if not report.complete:
+        return _blind(transaction, "not all jobs could be read", now)
+    known = replace(transaction, report=report, looked_at_s=now.monotonic_s, blind_since_s=None)
+    return Turn(transaction=known, step=Read())
+
+
+def _blind(transaction: Transaction, text: str, now: Moment) -> Turn:
+    """Copies cannot be looked for: nothing is begun; what waits would start by itself, so its update goes out later."""
+    since_s = transaction.blind_since_s if transaction.blind_since_s is not None else now.monotonic_s
+    known = replace(transaction, blind_since_s=since_s)
+    if now.monotonic_s - since_s < PATIENCE_S:
+        return Turn(transaction=known, step=Look(after_s=known.pace.slow_poll_s))
+    if known.phase is Phase.CHECK:
+        return Turn(transaction=known, step=abandon(f"copies of the job could not be looked for: {text}"))
+    note = Note(step="blind", detail=f"copies of the job could not be looked for: {text}")
+    return Turn(transaction=replace(known, looked_at_s=now.monotonic_s), step=Read(), notes=(note,))
+
+
+def _unreadable(transaction: Transaction, text: str, now: Moment) -> Turn:
+    since_s = transaction.silent_since_s if transaction.silent_since_s is not None else now.monotonic_s
+    known = replace(transaction, silent_since_s=since_s)
+    silent_s = now.monotonic_s - since_s
+    if not known.has_sent and silent_s >= PATIENCE_S:
+        return Turn(transaction=known, step=abandon(f"nothing was sent: {text}"))
+    if silent_s >= LONG_PATIENCE_S:
+        return Turn(transaction=known, step=End(end=ActionEnd.UNKNOWN, reason=f"the scheduler is silent: {text}"))
+    return Turn(transaction=known, step=Read(after_s=known.pace.slow_poll_s))
+
+
+def _missing(transaction: Transaction, text: str) -> Turn:
+    if transaction.leave_end is not None:
+        return Turn(transaction=transaction, step=transaction.leave_end)
+    return Turn(transaction=transaction, step=abandon(f"the scheduler does not know the job any more: {text}"))

@@ -1,0 +1,84 @@
+"""The controller's sight of its cluster: numbered whole looks, what jobs showed before, fast single reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from relance.domain.twins import with_former_dependencies
+from relance.domain.views import ClusterReport, JobState, JobView
+from relance.ports.backends import Order
+from relance.ports.clocks import Clock
+from relance.ports.schedulers import JobGoneError, Scheduler, SchedulerSilentError
+
+
+class Sight:
+    """What was seen last, and how it is seen anew."""
+
+    def __init__(self, scheduler: Scheduler, clock: Clock, holder: str) -> None:
+        """Begin with nothing seen; the session tells this start of the controller from others."""
+        self.report: ClusterReport | None = None
+        self._scheduler = scheduler
+        self._clock = clock
+        self._session = f"{holder}/{clock.now().isoformat(timespec='microseconds')}"
+        self._sequence = 0
+        self._looked_s: float | None = None
+        self._dependencies: dict[str, str] = {}
+        self._suspect = 0
+
+    async def look(self, problems: Iterable[str] = ()) -> ClusterReport:
+        """One whole look, to be reported. Raises SchedulerSilentError."""
+        begun_s = self._clock.monotonic()
+        seen = await self._scheduler.look()
+        self._sequence += 1
+        self.report = replace(
+            seen, session=self._session, sequence=self._sequence, problems=(*seen.problems, *problems)
+        )
+        self._looked_s = begun_s
+        self._remember(seen)
+        return self.report
+
+    async def look_for_copies(self) -> ClusterReport:
+        """A whole look in which jobs keep the dependency they showed before. Raises SchedulerSilentError."""
+        seen = await self._scheduler.look()
+        self._remember(seen)
+        return replace(seen, jobs=with_former_dependencies(seen.jobs, self._dependencies))
+
+    def age_s(self) -> float:
+        """How old the newest reported look is; infinite before the first."""
+        return self._clock.monotonic() - self._looked_s if self._looked_s is not None else float("inf")
+
+    def job(self, raw_id: str) -> JobView | None:
+        """A job as the newest look showed it."""
+        return next((job for job in self.report.jobs if job.raw_id == raw_id), None) if self.report else None
+
+    async def suspicious_change(self, orders: Iterable[Order]) -> bool:
+        """Read one job that may be about to end, each time the next one; whether it has changed since the last look."""
+        suspects = self._suspects(orders)
+        if not suspects:
+            return False
+        self._suspect += 1
+        known = suspects[self._suspect % len(suspects)]
+        try:
+            now = await self._scheduler.read(known.raw_id)
+        except JobGoneError:
+            return True
+        except SchedulerSilentError:
+            return False
+        return (now.state, now.restart_count) != (known.state, known.restart_count)
+
+    def _suspects(self, orders: Iterable[Order]) -> list[JobView]:
+        """Jobs with an open incident that are not over, and jobs whose attempt is ending."""
+        wanted = {order.raw_id for order in orders}
+        jobs = self.report.jobs if self.report is not None else ()
+        return [
+            job
+            for job in jobs
+            if job.state is JobState.COMPLETING or (job.raw_id in wanted and not job.state.is_over)
+        ]  # fmt: skip
+
+    def _remember(self, seen: ClusterReport) -> None:
+        self._dependencies.update({job.raw_id: job.dependency for job in seen.jobs if job.dependency})
+        if seen.complete:
+            listed = {job.raw_id for job in seen.jobs}
+            self._dependencies = {raw_id: text for raw_id, text in self._dependencies.items() if raw_id in listed}

@@ -1,0 +1,279 @@
+"""The thin driver of transactions: it does what the state machine asks for, and writes the ledger before each call.
+
+Between the read that allows a command and the command lies less than a second, the write to the disk included; where it
+took longer, the job is read again and all is asked anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from relance.controlling.ledger import Ledger, LedgerUnusableError
+from relance.controlling.moves import (
+    Answered,
+    Blind,
+    End,
+    Leave,
+    Look,
+    Looked,
+    Missing,
+    Moment,
+    Note,
+    Read,
+    Saw,
+    Seen,
+    Send,
+    Transaction,
+    Unreadable,
+)
+from relance.controlling.paces import COMMAND_LIMIT_S, READ_AGE_S
+from relance.controlling.preparations import parked_until
+from relance.controlling.sequences import advance, first_step
+from relance.controlling.updates import abandon
+from relance.domain.advice import ActionEnd, Command
+from relance.domain.ledgers import Did, Ended, Entry, Intended, Noted, Outcome, Parked, Verb
+from relance.domain.views import ClusterReport, JobView
+from relance.ports.clocks import Clock
+from relance.ports.schedulers import JobGoneError, Scheduler, SchedulerRefusedError, SchedulerSilentError
+
+_GRACE_S = 2.0
+"""What a scheduler's adapter may take beyond the time limit that it was given, before it counts as silent."""
+
+
+class Surroundings(Protocol):
+    """What a transaction asks of its controller."""
+
+    async def look(self) -> ClusterReport:
+        """A whole look, with the dependencies that jobs showed before. Raises SchedulerSilentError."""
+        ...
+
+    def leave(self, transaction: Transaction) -> tuple[Leave, str]:
+        """Whether the first command may be sent now."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tools:
+    """What a transaction works with; `told` is called when there is something new to report."""
+
+    scheduler: Scheduler
+    ledger: Ledger
+    clock: Clock
+    surroundings: Surroundings
+    told: Callable[[], None]
+
+
+class Carrying:
+    """One transaction on its way."""
+
+    def __init__(self, transaction: Transaction, tools: Tools) -> None:
+        """Take what is to be carried out; its action is in the ledger."""
+        self._transaction = transaction
+        self._tools = tools
+        self._read_at_s = 0.0
+        self._intent: Intended | None = None
+
+    async def carry_out(self) -> Ended:
+        """Go on until the action has ended, and give its end; whatever happens, the ledger tells it."""
+        step: Look | Read | Send | End = first_step(self._transaction)
+        while not isinstance(step, End):
+            if not isinstance(step, Send) and self._intent is not None:
+                self._call_off("what was read since does not allow it any more")
+            seen = await self._do(step)
+            if isinstance(seen, End):
+                step = seen
+                break
+            turn = advance(self._transaction, seen, self._moment())
+            self._transaction = turn.transaction
+            self._note(turn.notes)
+            step = turn.step
+        if self._intent is not None:
+            self._call_off("the action ended")
+        return self._end(step)
+
+    async def _do(self, step: Look | Read | Send) -> Seen | End:
+        match step:
+            case Send():
+                return await self._send(step)
+            case Look():
+                await self._pause(step.after_s)
+                return await self._look()
+            case Read():
+                await self._pause(step.after_s)
+                return await self._read()
+
+    async def _pause(self, duration_s: float) -> None:
+        if duration_s > 0:
+            await self._tools.clock.sleep(duration_s)
+
+    async def _look(self) -> Seen:
+        try:
+            async with asyncio.timeout(COMMAND_LIMIT_S + _GRACE_S):
+                return Looked(report=await self._tools.surroundings.look())
+        except SchedulerSilentError as error:
+            return Blind(text=str(error))
+        except TimeoutError:
+            return Blind(text="no answer in time")
+
+    async def _read(self) -> Seen:
+        self._read_at_s = self._tools.clock.monotonic()
+        try:
+            async with asyncio.timeout(COMMAND_LIMIT_S + _GRACE_S):
+                return Saw(job=await self._tools.scheduler.read(self._transaction.expected.raw_id))
+        except JobGoneError as error:
+            return Missing(text=str(error))
+        except SchedulerSilentError as error:
+            return Unreadable(text=str(error))
+        except TimeoutError:
+            return Unreadable(text="no answer in time")
+
+    async def _send(self, send: Send) -> Seen | End:
+        job = self._transaction.job
+        if job is None:
+            return await self._read()
+        command = self._command(send, job)
+        is_first = self._is_first()
+        try:
+            intent = self._intend(send, command, is_first=is_first)
+        except LedgerUnusableError as error:
+            return abandon(f"nothing was sent: {error}")
+        if self._tools.clock.monotonic() - self._read_at_s >= READ_AGE_S:
+            return await self._read()
+        leave, reason = self._tools.surroundings.leave(self._transaction) if is_first else (Leave.GRANTED, "")
+        if leave is Leave.NEVER:
+            return abandon(f"nothing was sent: {reason}")
+        if leave is Leave.WAIT:
+            await self._pause(self._transaction.pace.poll_s)
+            return await self._read()
+        outcome, text, is_gone = await self._call(command)
+        self._intent = None
+        did = Did(
+            action_id=intent.action_id,
+            number=intent.number,
+            verb=intent.verb,
+            outcome=outcome,
+            text=text,
+            at=self._tools.clock.now(),
+        )
+        self._keep(did)
+        return Missing(text=text) if is_gone else Answered(outcome=outcome, text=text)
+
+    def _command(self, send: Send, job: JobView) -> Command:
+        scheduler = self._tools.scheduler
+        match send.verb:
+            case Verb.REQUEUE:
+                return scheduler.requeue(job)
+            case Verb.CONSTRAIN:
+                return scheduler.constrain(job, send.exclude, send.start_at)
+            case Verb.CANCEL:
+                return scheduler.cancel(job)
+
+    def _intend(self, send: Send, command: Command, *, is_first: bool) -> Intended:
+        """The intent of this command, on the disk; the first of an action must be, or it is not sent."""
+        if self._intent is not None and self._intent.argv == command.argv:
+            return self._intent
+        if self._intent is not None:
+            self._call_off("another command is needed")
+        began = self._transaction.began
+        advice, now = began.advice, self._tools.clock.now()
+        intent = Intended(
+            action_id=began.action_id,
+            number=self._number(),
+            attempt=str(advice.attempt),
+            advice_id=advice.id,
+            generation=advice.generation,
+            verb=send.verb,
+            argv=command.argv,
+            restart_count=send.restart_count,
+            at=now,
+        )
+        entries: list[Entry] = [intent]
+        until = parked_until(advice, self._transaction.limits)
+        if send.verb is Verb.CONSTRAIN and until is not None and send.start_at is not None:
+            job = str(advice.attempt.job)
+            entries.append(Parked(action_id=began.action_id, job=job, until=send.start_at, at=now))
+        if is_first:
+            self._tools.ledger.append(*entries)
+        else:
+            self._tools.ledger.keep(*entries)
+        self._intent = intent
+        return intent
+
+    async def _call(self, command: Command) -> tuple[Outcome, str, bool]:
+        """Send; gives the outcome, the scheduler's text, and whether the job is gone."""
+        try:
+            async with asyncio.timeout(COMMAND_LIMIT_S + _GRACE_S):
+                await self._tools.scheduler.send(command, COMMAND_LIMIT_S)
+        except SchedulerRefusedError as error:
+            return Outcome.REFUSED, str(error), False
+        except JobGoneError as error:
+            return Outcome.REFUSED, str(error), True
+        except SchedulerSilentError as error:
+            return Outcome.SILENT, str(error), False
+        except TimeoutError:
+            return Outcome.SILENT, "no answer in time", False
+        return Outcome.DONE, "", False
+
+    def _call_off(self, reason: str) -> None:
+        intent = self._intent
+        if intent is None:
+            return
+        self._intent = None
+        did = Did(
+            action_id=intent.action_id,
+            number=intent.number,
+            verb=intent.verb,
+            outcome=Outcome.NOT_SENT,
+            text=reason,
+            at=self._tools.clock.now(),
+        )
+        self._keep(did)
+
+    def _note(self, notes: tuple[Note, ...]) -> None:
+        for note in notes:
+            noted = Noted(
+                action_id=self._transaction.began.action_id,
+                number=self._number(),
+                step=note.step,
+                detail=note.detail,
+                at=self._tools.clock.now(),
+            )
+            self._keep(noted, durable=False)
+
+    def _end(self, end: End) -> Ended:
+        action_id = self._transaction.began.action_id
+        record = self._tools.ledger.state.actions.get(action_id)
+        ended = Ended(
+            action_id=action_id,
+            number=self._number(),
+            end=end.end,
+            reason=end.reason,
+            at=self._tools.clock.now(),
+            accepted_at=record.accepted_at if record is not None else None,
+        )
+        is_known = record is not None and record.ended is not None
+        if not (is_known and end.end is ActionEnd.UNKNOWN):
+            self._keep(ended)
+        return ended
+
+    def _is_first(self) -> bool:
+        """Whether no command of this action was sent before, by us or by a process before us."""
+        record = self._tools.ledger.state.actions.get(self._transaction.began.action_id)
+        sent = [item for item in record.intents if item != self._intent] if record is not None else []
+        return not sent and not self._transaction.requeued_by_us
+
+    def _number(self) -> int:
+        record = self._tools.ledger.state.actions.get(self._transaction.began.action_id)
+        return record.next_number if record is not None else 1
+
+    def _keep(self, entry: Entry, *, durable: bool = True) -> None:
+        self._tools.ledger.keep(entry, durable=durable)
+        self._tools.told()
+
+    def _moment(self) -> Moment:
+        clock = self._tools.clock
+        leave, reason = self._tools.surroundings.leave(self._transaction)
+        return Moment(at=clock.now(), monotonic_s=clock.monotonic(), leave=leave, leave_reason=reason)

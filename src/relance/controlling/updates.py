@@ -1,0 +1,306 @@
+"""The second half of a transaction: the one update of the pending job, its read-back, and the start. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from relance.controlling.exclusions import merged
+from relance.controlling.moves import (
+    Answered,
+    End,
+    Look,
+    Moment,
+    Note,
+    Phase,
+    Read,
+    Send,
+    Transaction,
+    Turn,
+    elapsed_s,
+)
+from relance.controlling.preparations import parked_until
+from relance.controlling.state_tables import parked_by_us
+from relance.domain.advice import ActionEnd
+from relance.domain.ledgers import Expected, Outcome, Verb
+from relance.domain.twins import twins
+from relance.domain.views import ClusterReport, Hold, JobState, JobView
+
+LOOK_AGE_S = 2.0
+"""A look for copies is older than this only if a read took very long: then it is done again."""
+ENDING_LIMIT_S = 900.0
+"""An attempt that takes longer to end is on a node that does not let go; the requeue stands all the same."""
+WRITE_TRIES = 3
+LAUNCH_S = 2.0
+"""An attempt that our restart killed at launch never lives this long (slurm.md 2)."""
+FAST_S = 10.0
+"""After this long in the queue the job is read at the slow pace."""
+EXCLUSION_REASONS = ("BadConstraints", "Resources", "ReqNodeNotAvail", "Reservation")
+"""Reasons of a pending job that an exclusion can bring about; Slurm 25.11 says plain Resources (operators.md V10)."""
+
+
+def abandon(reason: str) -> End:
+    """The end of an action that the world has overtaken."""
+    return End(end=ActionEnd.ABANDONED, reason=reason)
+
+
+def job_changed(transaction: Transaction, job: JobView) -> End | None:
+    """The end of an action whose job is another now, or was requeued by somebody else after us."""
+    if job.job_key(transaction.cluster) != transaction.began.advice.attempt.job:
+        return abandon(f"the id {job.raw_id} belongs to another job now")
+    if job.restart_count > transaction.target_count:
+        return abandon(f"somebody else requeued it: the restart count is {job.restart_count}")
+    return None
+
+
+def twin_of(transaction: Transaction, job: JobView) -> str:
+    """The sentence about a copy of this job that runs or will run; empty when there is none."""
+    report = transaction.report
+    if report is None:
+        return ""
+    found = twins(job, report.jobs, _attempt_began(transaction, report))
+    return found[0].reason if found else ""
+
+
+def _attempt_began(transaction: Transaction, report: ClusterReport) -> datetime:
+    """When the attempt began that is replaced; accounting knows it when somebody else has requeued it already."""
+    expected, attempt = transaction.began.expected, transaction.began.advice.attempt
+    if expected.started_at is not None:
+        return expected.started_at
+    starts = (
+        item.started_at
+        for item in report.past
+        if item.raw_id == expected.raw_id and item.restart_count == attempt.restart_count and item.started_at
+    )
+    return next(starts, expected.submitted_at)
+
+
+def write(transaction: Transaction, job: JobView, now: Moment) -> Turn:
+    """The job is read as PENDING, or has gone on: one update, or none any more."""
+    if job.state is not JobState.PENDING or job.restart_count != transaction.target_count:
+        return watch(replace(transaction, phase=Phase.WATCH), job, now)
+    if job.hold is not Hold.NONE:
+        return Turn(transaction=transaction, step=_held(job))
+    rested_s = elapsed_s(transaction.pending_since_s, now)
+    if rested_s < transaction.pace.rest_s:
+        return Turn(transaction=transaction, step=Look(after_s=transaction.pace.rest_s - rested_s))
+    if transaction.looked_at_s is None or now.monotonic_s - transaction.looked_at_s > LOOK_AGE_S:
+        return Turn(transaction=transaction, step=Look())
+    if twin := twin_of(transaction, job):
+        return _leave_to_twin(transaction, twin)
+    if transaction.wrote is not None and not transaction.refused and _stands(transaction, job):
+        return watch(replace(transaction, phase=Phase.WATCH, written_at_s=now.monotonic_s), job, now)
+    return _update(transaction, job, now)
+
+
+def update_answered(transaction: Transaction, answer: Answered, now: Moment) -> Turn:
+    """What becomes of a transaction after the update was sent; `wrote` and `writes` are of this one."""
+    if answer.outcome is Outcome.DONE:
+        written = replace(transaction, phase=Phase.WATCH, written_at_s=now.monotonic_s, refused="")
+        return Turn(transaction=written, step=Read())
+    if transaction.writes >= WRITE_TRIES:
+        left = replace(transaction, phase=Phase.WATCH, written_at_s=now.monotonic_s)
+        note = Note(step="left", detail="the update could not be made: the scheduler starts the job by itself")
+        return Turn(transaction=left, step=Read(after_s=transaction.pace.slow_poll_s), notes=(note,))
+    if answer.outcome is Outcome.REFUSED:
+        refused = replace(transaction, refused=answer.text)
+        return Turn(transaction=refused, step=Read(after_s=transaction.pace.poll_s))
+    return Turn(transaction=transaction, step=Read(after_s=transaction.pace.slow_poll_s))
+
+
+def watch(transaction: Transaction, job: JobView, now: Moment) -> Turn:
+    """Written, or started without: read back, and wait until it has run for two seconds."""
+    known = transaction
+    if known.written_at_s is None:
+        known = replace(known, written_at_s=now.monotonic_s)
+    if job.state is not JobState.RUNNING:
+        known = replace(known, running_since_s=None)
+    match job.state:
+        case JobState.PENDING:
+            return _waiting(known, job, now)
+        case JobState.RUNNING:
+            return _running(known, job, now)
+        case JobState.CONFIGURING | JobState.COMPLETING:
+            limit_s = ENDING_LIMIT_S if job.state is JobState.COMPLETING else known.limits.pending_reason_s
+            if elapsed_s(known.written_at_s, now) < limit_s:
+                return Turn(transaction=known, step=Read(after_s=_pause_s(known, now)))
+            reason = f"restarted: it is {job.state.value} on {', '.join(job.nodes)}"
+            return Turn(transaction=known, step=End(end=ActionEnd.SUCCEEDED, reason=reason))
+        case _:
+            return _over(known, job)
+
+
+def _update(transaction: Transaction, job: JobView, now: Moment) -> Turn:
+    notes: list[Note] = []
+    known = transaction
+    if known.refused and known.wrote is not None and known.added:
+        notes.append(Note(step="left out", detail=f"the scheduler refused {', '.join(known.added)}: {known.refused}"))
+        known = replace(known, without_ours=True, refused="")
+    if known.without_ours:
+        nodes, added = tuple(name for name in job.excluded if name not in known.added), known.added
+    else:
+        ours = (*known.began.our_exclusions, *known.began.advice.exclude)
+        found = merged(job, ours, known.report.nodes if known.report is not None else None)
+        nodes, added = found.nodes, (*known.added, *found.ours)
+        notes += [Note(step="left out", detail=text) for text in found.notes]
+    start_at = _start_at(known, job, now.at)
+    waits_on = start_at is not None and start_at == job.eligible_at
+    if not known.requeued_by_us and set(nodes) == set(job.excluded) and (waits_on or job.reason != "BeginTime"):
+        reason = "it is in the queue already, and nothing is to be added"
+        return Turn(transaction=known, step=End(end=ActionEnd.SUCCEEDED, reason=reason), notes=tuple(notes))
+    send = Send(verb=Verb.CONSTRAIN, restart_count=known.target_count, exclude=nodes, start_at=start_at)
+    return Turn(transaction=replace(known, sent=send, added=added), step=send, notes=tuple(notes))
+
+
+def _start_at(transaction: Transaction, job: JobView, now: datetime) -> datetime | None:
+    """When the job is to start: None is now. A wait that is not ours to end stays as it is."""
+    if (until := parked_until(transaction.began.advice, transaction.limits)) is not None:
+        return until if until > now else None
+    if transaction.requeued_by_us or parked_by_us(job, transaction.parked):
+        return None
+    if job.eligible_at is None or job.eligible_at <= now or _is_requeue_delay(transaction, job):
+        return None
+    return job.eligible_at
+
+
+def _is_requeue_delay(transaction: Transaction, job: JobView) -> bool:
+    """Whether the job waits for the delay that every requeue brings, and not for a time that somebody asked for."""
+    if job.eligible_at is None or transaction.report is None:
+        return False
+    late_s = (job.eligible_at - job.submitted_at).total_seconds() - transaction.report.facts.requeue_delay_s
+    return -0.5 <= late_s <= 3.0  # noqa: PLR2004 - times in whole seconds, and Slurm adds one (slurm.md 2: 121 s)
+
+
+def _leave_to_twin(transaction: Transaction, twin: str) -> Turn:
+    if not transaction.requeued_by_us:
+        return Turn(transaction=transaction, step=abandon(f"left as it is: {twin}"))
+    end = abandon(f"our pending attempt was cancelled: {twin}")
+    send = Send(verb=Verb.CANCEL, restart_count=transaction.target_count)
+    note = Note(step="twin", detail=f"{twin}; our own pending attempt is cancelled, the copy goes on")
+    return Turn(transaction=replace(transaction, sent=send, leave_end=end), step=send, notes=(note,))
+
+
+def _held(job: JobView) -> End:
+    return abandon(f"it was held after the requeue ({job.hold.value}), and not by us")
+
+
+def _stands(transaction: Transaction, job: JobView) -> bool:
+    """Whether the scheduler shows what the newest update asked for.
+
+    A start time that was set while the old attempt was ending is overwritten by the requeue's delay (slurm.md 2).
+    """
+    wrote = transaction.wrote
+    if wrote is None:
+        return True
+    wanted = set(job.excluded) >= set(wrote.exclude)
+    if wrote.start_at is not None:
+        at = job.eligible_at
+        return wanted and at is not None and abs(at - wrote.start_at) <= timedelta(seconds=2)
+    return wanted and not (job.reason == "BeginTime" and _is_requeue_delay(transaction, job))
+
+
+def _waiting(transaction: Transaction, job: JobView, now: Moment) -> Turn:
+    if job.hold is not Hold.NONE:
+        return Turn(transaction=transaction, step=_held(job))
+    known, notes = transaction, []
+    if not known.is_read_back and known.wrote is not None:
+        if _stands(known, job):
+            known = replace(known, is_read_back=True)
+            kept_out = f"kept off {', '.join(job.excluded)}" if job.excluded else "no node kept out"
+            notes.append(Note(step="read back", detail=f"{kept_out}; waits for {job.reason or 'nothing'}"))
+        elif known.writes < WRITE_TRIES:
+            again = replace(known, phase=Phase.WRITE)
+            note = Note(step="read back", detail=f"not as written (starts at {job.eligible_at}): writing again")
+            return Turn(transaction=again, step=Look(), notes=(note,))
+    if known.parks and known.is_read_back:
+        end = End(end=ActionEnd.SUCCEEDED, reason=f"parked: it starts by itself at {_shown(job.eligible_at)}")
+        return Turn(transaction=known, step=end, notes=tuple(notes))
+    if elapsed_s(known.written_at_s, now) < known.limits.pending_reason_s:
+        return Turn(transaction=known, step=Read(after_s=_pause_s(known, now)), notes=tuple(notes))
+    return _long_waiting(known, job, tuple(notes))
+
+
+def _long_waiting(transaction: Transaction, job: JobView, notes: tuple[Note, ...]) -> Turn:
+    """A minute in the queue: is it because of us?"""
+    added = ", ".join(transaction.added)
+    if added and not transaction.without_ours and job.reason.startswith(EXCLUSION_REASONS):
+        if transaction.began.advice.exclusion_is_hard:
+            reason = f"waits for {job.reason} without {added}; the evidence is hard: a person has to choose"
+            return Turn(transaction=transaction, step=End(end=ActionEnd.SUCCEEDED, reason=reason), notes=notes)
+        note = Note(step="taken back", detail=f"waits for {job.reason} without {added}: allowed again")
+        again = replace(transaction, phase=Phase.WRITE, without_ours=True, is_read_back=False)
+        return Turn(transaction=again, step=Look(), notes=(*notes, note))
+    when = f" at {_shown(job.eligible_at)}" if job.reason == "BeginTime" else ""
+    reason = f"in the queue: {job.reason or 'no reason given'}{when}"
+    return Turn(transaction=transaction, step=End(end=ActionEnd.SUCCEEDED, reason=reason), notes=notes)
+
+
+def _running(transaction: Transaction, job: JobView, now: Moment) -> Turn:
+    if transaction.running_since_s is None:
+        begun = replace(transaction, running_since_s=now.monotonic_s)
+        return Turn(transaction=begun, step=Read(after_s=transaction.pace.poll_s))
+    left_s = transaction.limits.settled_running_s - (now.monotonic_s - transaction.running_since_s)
+    if left_s > 0:
+        return Turn(transaction=transaction, step=Read(after_s=min(left_s, transaction.pace.poll_s)))
+    unkept = [name for name in transaction.began.advice.exclude if name in job.nodes]
+    but = f", before {', '.join(unkept)} could be kept out" if unkept else ""
+    end = End(end=ActionEnd.SUCCEEDED, reason=f"runs on {', '.join(job.nodes)}{but}")
+    return Turn(transaction=transaction, step=end)
+
+
+def _over(transaction: Transaction, job: JobView) -> Turn:
+    """The new attempt has ended already, or somebody has put it aside."""
+    lived_s = _lived_s(job)
+    if job.state.is_failure and lived_s < LAUNCH_S:
+        ours = transaction.requeued_by_us and transaction.writes > 0 and not transaction.is_resumed
+        if ours and transaction.repeats == 0:
+            return _repeat(transaction, job)
+        end = End(end=ActionEnd.FAILED, reason=f"the new attempt died at launch: {job.state.value} {job.reason}")
+        return Turn(transaction=transaction, step=end)
+    if job.state in (JobState.CANCELLED, JobState.PREEMPTED, JobState.SUSPENDED):
+        return Turn(transaction=transaction, step=abandon(f"after the requeue it was {job.state.value}: left"))
+    reason = f"restarted: the new attempt ran for {lived_s:.0f} s and is {job.state.value}"
+    return Turn(transaction=transaction, step=End(end=ActionEnd.SUCCEEDED, reason=reason))
+
+
+def _repeat(transaction: Transaction, job: JobView) -> Turn:
+    """Our own restart killed the attempt at launch: once more, with everything asked anew (design 10)."""
+    expected = Expected(
+        raw_id=job.raw_id,
+        restart_count=job.restart_count,
+        submitted_at=job.submitted_at,
+        state=job.state,
+        started_at=job.started_at,
+        excluded=job.excluded,
+    )
+    note = Note(step="repeat", detail=f"the new attempt died at launch ({job.reason}): requeued once more")
+    again = replace(
+        transaction,
+        phase=Phase.CHECK,
+        expected=expected,
+        base_count=transaction.target_count,
+        repeats=transaction.repeats + 1,
+        requeues=0,
+        writes=0,
+        wrote=None,
+        is_read_back=False,
+        written_at_s=None,
+        running_since_s=None,
+        looked_at_s=None,
+    )
+    return Turn(transaction=again, step=Look(), notes=(note,))
+
+
+def _lived_s(job: JobView) -> float:
+    if job.started_at is None:
+        return 0.0
+    return (job.ended_at - job.started_at).total_seconds() if job.ended_at is not None else LAUNCH_S
+
+
+def _pause_s(transaction: Transaction, now: Moment) -> float:
+    is_new = elapsed_s(transaction.written_at_s, now) < FAST_S
+    return transaction.pace.poll_s if is_new else transaction.pace.slow_poll_s
+
+
+def _shown(at: datetime | None) -> str:
+    return at.isoformat(timespec="seconds") if at is not None else "a time that is not shown"
