@@ -144,6 +144,18 @@ class Incident:
         """Whether a controller has begun an action on this attempt: then no newer advice is issued."""
         return self.action is not None
 
+    @property
+    def restarted_by_us(self) -> bool:
+        """Whether the attempt after this one is our doing, as far as is known.
+
+        Not when our action ended before the scheduler had accepted anything of it, nor when it only added to what
+        somebody else had begun.
+        """
+        action = self.action
+        if action is None or action.kind not in (ActionKind.RESTART, ActionKind.PARK):
+            return False
+        return self.times.act is not None or action.end not in ("ActionFailed", "ActionAbandoned")
+
 
 def open_incident(event: e.IncidentOpened) -> Incident:
     """The incident that an `IncidentOpened` begins."""

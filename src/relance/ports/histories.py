@@ -52,7 +52,8 @@ class StorageUnusableError(HistoryError):
 class Append:
     """One transaction on one stream; all of it happens or none.
 
-    `expected_version` is the stream's version that the events were decided on (0: it does not exist). `unique` keys may
+    `expected_version` is the stream's version that the events were decided on (0: it does not exist). `unchanged` names
+    other streams on which the decision rests, with the version at which each was read. `unique` keys may
     be taken once for ever. `permits` are taken under the cluster row's lock. `lease` names cluster, holder and epoch
     that must be in force. `wake_at` is stored as the stream's durable timer and replaces the former one, unless
     `keep_wake`. The rest is stored beside the events: watcher checkpoints, progress and attachments.
@@ -63,6 +64,7 @@ class Append:
     events: tuple[Event, ...]
     wake_at: datetime | None = None
     keep_wake: bool = False
+    unchanged: tuple[tuple[Stream, int], ...] = ()
     unique: tuple[str, ...] = ()
     permits: tuple[PermitWish, ...] = ()
     lease: Lease | None = None

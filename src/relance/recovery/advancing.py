@@ -36,11 +36,12 @@ def advance(situation: Situation) -> Advance:
     """Advance the open incident of a job as far as the situation allows."""
     record = situation.record
     found: list[e.JobEvent] = []
+    considered: Advice | None = None
     for _ in range(_MOST_STEPS):
         incident = record.open_incident
         if incident is None:
             return Advance(events=tuple(found), wake_at=None)
-        step = _next(situation, record, incident)
+        step, considered = _next(situation, record, incident)
         if not step:
             break
         for event in step:
@@ -48,33 +49,35 @@ def advance(situation: Situation) -> Advance:
             assert isinstance(changed, JobRecord)  # noqa: S101 - a job's record stays one
             record = changed
         found += step
-    return Advance(events=tuple(found), wake_at=_wake(situation, record))
+    return Advance(events=tuple(found), wake_at=_wake(situation, record, considered))
 
 
-def _next(situation: Situation, record: JobRecord, incident: Incident) -> tuple[e.JobEvent, ...]:
+def _next(situation: Situation, record: JobRecord, incident: Incident) -> tuple[tuple[e.JobEvent, ...], Advice | None]:
+    """The next events, and the advice as it would be given now, as far as it came to that question."""
     proof = verification(situation.evidence(record, incident))
     if proof:
-        return proof
+        return proof, None
     if incident.state not in _BEFORE_ACTION:
-        return ()
+        return (), None
     verdict = attribute(case_file(situation, record, incident))
     if (
         incident.verdict is None
         or incident.judged_findings != len(incident.findings)
         or _differs(incident.verdict, verdict)
     ):
-        return (
-            e.VerdictReached(
-                incident_id=incident.id,
-                verdict=verdict,
-                findings=len(incident.findings),
-                at=Stamp(at=situation.now, clock="server"),
-            ),
+        reached = e.VerdictReached(
+            incident_id=incident.id,
+            verdict=verdict,
+            findings=len(incident.findings),
+            at=Stamp(at=situation.now, clock="server"),
         )
+        return (reached,), None
     return _advise(situation, record, incident, verdict)
 
 
-def _advise(situation: Situation, record: JobRecord, incident: Incident, verdict: Verdict) -> tuple[e.JobEvent, ...]:
+def _advise(
+    situation: Situation, record: JobRecord, incident: Incident, verdict: Verdict
+) -> tuple[tuple[e.JobEvent, ...], Advice]:
     old = incident.advice
     fresh = decide(
         Question(
@@ -90,8 +93,8 @@ def _advise(situation: Situation, record: JobRecord, incident: Incident, verdict
         )
     )
     if old is not None and incident.state is IncidentState.ADVISED and not _is_due(old, fresh, situation.now):
-        return ()
-    return (e.AdviceIssued(incident_id=incident.id, advice=fresh, at=Stamp(at=situation.now, clock="server")),)
+        return (), fresh
+    return (e.AdviceIssued(incident_id=incident.id, advice=fresh, at=Stamp(at=situation.now, clock="server")),), fresh
 
 
 def _is_due(old: Advice, fresh: Advice, now: datetime) -> bool:
@@ -123,14 +126,20 @@ def _differs(old: Verdict, new: Verdict) -> bool:
     return essence(old) != essence(new)
 
 
-def _wake(situation: Situation, record: JobRecord) -> datetime | None:
+def _wake(situation: Situation, record: JobRecord, considered: Advice | None) -> datetime | None:
+    """When time alone may bring more.
+
+    What would be advised now tells when that may change: the advice in force may say the same for an older reason,
+    whose time has passed.
+    """
     incident = record.open_incident
     if incident is None:
         return None
     times = [wake_at(situation.evidence(record, incident))]
     advice = incident.advice
-    if advice is not None and incident.state in _BEFORE_ACTION:
-        times += [advice.decide_again_at, advice.settle_until]
-        times += [advice.expires_at] if advice.may_begin else []
+    if considered is not None:
+        times += [considered.decide_again_at, considered.settle_until]
+    if advice is not None and advice.may_begin and incident.state in _BEFORE_ACTION:
+        times.append(advice.expires_at)
     later = [at for at in times if at is not None and at > situation.now]
     return min(later, default=None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from relance.domain.keys import AttemptKey
+from relance.domain.keys import AttemptKey, JobKey
 from relance.domain.progress import Progress
 from relance.domain.records import JobRecord
 from relance.domain.stages import Stage
@@ -62,8 +62,10 @@ def rank_to_node(view: JobView) -> dict[int, str]:
     return {index * per_node + local: node for index, node in enumerate(view.nodes) for local in range(per_node)}
 
 
-def view_of(report: ClusterReport | None, raw_id: str) -> JobView | None:
-    """A job in a report."""
+def view_of(report: ClusterReport | None, job: JobKey) -> JobView | None:
+    """A job in a report; another job that was given the same raw id later is not it."""
     if report is None:
         return None
-    return next((view for view in report.jobs if view.raw_id == raw_id), None)
+    return next(
+        (view for view in report.jobs if view.raw_id == job.raw_id and view.job_key(report.cluster) == job), None
+    )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
+from collections.abc import Callable, Coroutine
 from datetime import datetime, timedelta
+from typing import ParamSpec, TypeVar
 
 from relance.domain import events as e
 from relance.domain.advice import Claim, ClaimReply, Lease, StepRecord
@@ -41,6 +44,25 @@ _STORE_EVERY = timedelta(seconds=5)
 """Progress and checkpoints without a finding are written at most this often: what a crash loses is read again."""
 
 
+_Asked = ParamSpec("_Asked")
+_Answer = TypeVar("_Answer")
+
+
+def _answering(
+    call: Callable[_Asked, Coroutine[None, None, _Answer]],
+) -> Callable[_Asked, Coroutine[None, None, _Answer]]:
+    """A call of the port that says unavailable when the history is away: agents know no other word for it."""
+
+    @functools.wraps(call)
+    async def asked(*args: _Asked.args, **kwargs: _Asked.kwargs) -> _Answer:
+        try:
+            return await call(*args, **kwargs)
+        except HistoryError as error:
+            raise BackendUnavailableError(str(error)) from error
+
+    return asked
+
+
 class LocalBackend:
     """Implements `relance.ports.backends.Backend` over a history and the recovery loop."""
 
@@ -57,10 +79,11 @@ class LocalBackend:
         history.subscribe(self._appended)
         history.subscribe(loop.heard)
 
+    @_answering
     async def assignments(self, cluster: str) -> Assignments:
         """The attempts that the cluster's watcher should follow."""
         now, rules = self._clock.now(), self._site.rules(cluster)
-        position = await self._head()
+        position = await self._history.head()
         found = []
         report = self._live.reports.get(cluster)
         stages = await self._cluster(cluster)
@@ -75,19 +98,19 @@ class LocalBackend:
         self._live.watched_at[cluster] = now
         return Assignments(assignments=tuple(found), position=position, as_of=now)
 
+    @_answering
     async def checkpoint(self, attempt: AttemptKey) -> str | None:
         """The watcher's last checkpoint of an attempt."""
         return await self._history.checkpoint(attempt)
 
+    @_answering
     async def submit(self, batch: WatcherBatch) -> None:
         """Store what a watcher has of one attempt. Raises BackendRefusedError for an attempt of an unknown job."""
         now, stream = self._clock.now(), Stream.of_job(batch.attempt.job)
         self._live.watched_at[batch.attempt.job.cluster] = now
-        if batch.progress is not None:
-            self._live.progress[batch.attempt] = batch.progress
-        self._live.coverage[batch.attempt] = batch.coverage
+        batch = self._live.newest(batch)
         for _ in range(_TRIES):
-            snapshot = await self._load(stream)
+            snapshot = await self._history.load(stream)
             record = snapshot.record
             if not isinstance(record, JobRecord) or snapshot.version == 0:
                 message = f"no controller has reported job {batch.attempt.job}"
@@ -105,14 +128,16 @@ class LocalBackend:
         if record.open_incident is not None or events:
             self._loop.wake(stream)
 
+    @_answering
     async def report(self, report: ClusterReport) -> None:
         """Take in a whole look at a cluster."""
         await self._reporting.take(report)
 
+    @_answering
     async def orders(self, cluster: str, holder: str) -> Orders:
         """Take or renew the lease and give the advice in force."""
         now, rules = self._clock.now(), self._site.rules(cluster)
-        position = await self._head()
+        position = await self._history.head()
         lease = await self._history.take_lease(cluster, holder, rules.lease_s, now)
         stages = await self._cluster(cluster)
         report = self._live.reports.get(cluster)
@@ -123,19 +148,20 @@ class LocalBackend:
             if not isinstance(record, JobRecord):
                 continue
             ours = tuple(item.node for item in exclusions if item.job == str(row.job))
-            view = view_of(report, row.job.raw_id)
+            view = view_of(report, row.job)
             made = order(record, row.incident, job_stage(record, stages, rules, now), view, ours)
             found += [made] if made is not None else []
         acting = await self._acting(report, stages, now)
         return Orders(lease=lease, orders=tuple(found), position=position, acting=acting)
 
+    @_answering
     async def claim(self, claim: Claim) -> ClaimReply:
         """Begin an advice: all checks and the append are one transaction on the job's stream."""
         stream = Stream.of_job(claim.attempt.job)
         rules = self._site.rules(claim.cluster)
         for _ in range(_TRIES):
             now = self._clock.now()
-            snapshot = await self._load(stream)
+            snapshot = await self._history.load(stream)
             record = snapshot.record
             if not isinstance(record, JobRecord):
                 return ClaimReply(granted=False, reason="no such job")
@@ -143,7 +169,10 @@ class LocalBackend:
             action = incident.action if incident else None
             if action is not None and action.id == action_id(claim) and action.holder == claim.holder:
                 return ClaimReply(granted=True, action_id=action.id, reason="granted before")
-            stages = await self._cluster(claim.cluster)
+            cluster = await self._history.load(Stream.of_cluster(claim.cluster))
+            stages = (
+                cluster.record if isinstance(cluster.record, ClusterRecord) else ClusterRecord(cluster=claim.cluster)
+            )
             counter = Counter(
                 stage=job_stage(record, stages, rules, now),
                 standing=standing(record, rules),
@@ -160,6 +189,7 @@ class LocalBackend:
                 expected_version=snapshot.version,
                 events=(started(incident, claim, counter.stage, now),),
                 keep_wake=True,
+                unchanged=((cluster.stream, cluster.version),),  # a stage set meanwhile counts before this begins
                 unique=(f"restart/{claim.attempt}",),
                 permits=restart_permits(stages, record, rules.limits.storms),
                 lease=Lease(
@@ -176,11 +206,12 @@ class LocalBackend:
         message = f"{stream} is too busy"
         raise BackendUnavailableError(message)
 
+    @_answering
     async def record(self, step: StepRecord) -> None:
         """Store a step of a preparation or transaction."""
         stream = Stream.of_job(step.attempt.job)
         for _ in range(_TRIES):
-            snapshot = await self._load(stream)
+            snapshot = await self._history.load(stream)
             if not isinstance(snapshot.record, JobRecord) or snapshot.version == 0:
                 message = f"no such job: {step.attempt.job}"
                 raise BackendRefusedError(message)
@@ -194,9 +225,10 @@ class LocalBackend:
         message = f"{stream} is too busy"
         raise BackendUnavailableError(message)
 
+    @_answering
     async def wait(self, after: int, timeout_s: float) -> int:
         """The history's head as soon as it is beyond `after`."""
-        self._bell.ring(await self._head())
+        self._bell.ring(await self._history.head())
         return await self._bell.wait(after, timeout_s)
 
     def _appended(self, recorded: tuple[Recorded, ...]) -> None:
@@ -213,24 +245,10 @@ class LocalBackend:
             await self._history.append(append, self._clock.now())
         except ConflictError:
             return False
-        except HistoryError as error:
-            raise BackendUnavailableError(str(error)) from error
         return True
 
-    async def _load(self, stream: Stream) -> Snapshot:
-        try:
-            return await self._history.load(stream)
-        except HistoryError as error:
-            raise BackendUnavailableError(str(error)) from error
-
-    async def _head(self) -> int:
-        try:
-            return await self._history.head()
-        except HistoryError as error:
-            raise BackendUnavailableError(str(error)) from error
-
     async def _cluster(self, cluster: str) -> ClusterRecord:
-        record = (await self._load(Stream.of_cluster(cluster))).record
+        record = (await self._history.load(Stream.of_cluster(cluster))).record
         return record if isinstance(record, ClusterRecord) else ClusterRecord(cluster=cluster)
 
     async def _stage_of(self, record: JobRecord) -> Stage:
@@ -242,7 +260,7 @@ class LocalBackend:
         found = []
         for view in report.jobs if report else ():
             key = view.attempt_key(stages.cluster)
-            record = (await self._load(Stream.of_job(key.job))).record
+            record = (await self._history.load(Stream.of_job(key.job))).record
             if isinstance(record, JobRecord) and record.name:
                 stage = job_stage(record, stages, self._site.rules(stages.cluster), now).stage
                 found += [str(key)] if stage is Stage.ACT else []

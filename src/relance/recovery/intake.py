@@ -143,7 +143,7 @@ def _has_begun(view: JobView) -> bool:
 
 def _restart_of(incident: Incident, key: AttemptKey) -> bool:
     return (
-        incident.action is not None
+        incident.restarted_by_us
         and incident.attempt.job == key.job
         and incident.attempt.restart_count + 1 == key.restart_count
     )

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timedelta
 
 from relance.domain.findings import Coverage
 from relance.domain.keys import AttemptKey
+from relance.domain.observations import WatcherBatch
 from relance.domain.progress import Progress
 from relance.domain.views import ClusterReport
+
+_LONGEST_WAY = timedelta(minutes=5)
+"""No message is on its way for longer; a call that takes so long has failed and was made again."""
 
 
 class Live:
@@ -22,6 +27,7 @@ class Live:
         self.reported_at: dict[str, datetime] = {}
         self.watched_at: dict[str, datetime] = {}
         self.followed: dict[str, int] = {}
+        self._batch_at: dict[AttemptKey, tuple[str, datetime]] = {}
 
     def accept(self, report: ClusterReport, now: datetime) -> bool:
         """Take a report unless it is older than what is known; says whether it was taken."""
@@ -35,12 +41,36 @@ class Live:
         self.reported_at[report.cluster] = now
         return True
 
+    def newest(self, batch: WatcherBatch) -> WatcherBatch:
+        """Keep what a batch says of an attempt now; from one that was overtaken on its way, only what it found is left.
+
+        Without this a late batch would take back steps that were seen, and have the watcher go on from an old place.
+        """
+        holder, at = self._batch_at.get(batch.attempt, ("", batch.as_of))
+        if holder == batch.holder and _is_overtaken(batch.as_of, at):
+            return replace(batch, progress=None, checkpoint=None, coverage=())
+        self._batch_at[batch.attempt] = (batch.holder, batch.as_of)
+        known = self.progress.get(batch.attempt)
+        if batch.progress is not None and known is not None and _is_overtaken(batch.progress.as_of, known.as_of):
+            batch = replace(batch, progress=None)
+        if batch.progress is not None:
+            self.progress[batch.attempt] = batch.progress
+        self.coverage[batch.attempt] = batch.coverage
+        return batch
+
     def forget(self, keep: frozenset[AttemptKey]) -> None:
         """Drop progress and coverage of attempts that nobody asks about any more."""
         for key in [key for key in self.progress if key not in keep]:
             del self.progress[key]
         for key in [key for key in self.coverage if key not in keep]:
             del self.coverage[key]
+        for key in [key for key in self._batch_at if key not in keep]:
+            del self._batch_at[key]
+
+
+def _is_overtaken(as_of: datetime, newest: datetime) -> bool:
+    """Whether something is older than what is known; but for what is so much older that the clock must have stepped."""
+    return timedelta(0) < newest - as_of <= _LONGEST_WAY
 
 
 class Bell:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from datetime import datetime, timedelta
 
 import structlog
@@ -30,6 +31,10 @@ from relance.recovery.sites import ClusterRules, Site
 from relance.recovery.situations import Situation, findings_of, fleet_signs
 
 _TRIES = 20
+_WATCH_EVERY_S = 1.0
+"""A cluster is looked after at least this often: silence makes no noise."""
+_STORAGE_PAUSE_S = 1.0
+"""Before the next try when the history is away."""
 _LOG = structlog.get_logger(__name__)
 
 
@@ -45,6 +50,7 @@ class Loop:
         self._started_at = clock.now()
         self._dirty: dict[Stream, None] = {}
         self._woken = asyncio.Event()
+        self._watched: dict[str, float] = {}
         self._failures: dict[Stream, int] = {}
 
     def wake(self, stream: Stream) -> None:
@@ -60,17 +66,31 @@ class Loop:
 
     async def run(self) -> None:
         """Run until cancelled: first everything that is open, then what is woken or due."""
+        begun = False
+        while True:
+            pause_s = _STORAGE_PAUSE_S
+            try:
+                if not begun:
+                    await self.begin()
+                    begun = True
+                await self.tick()
+                pause_s = await self._pause_s()
+            except HistoryError as error:
+                _LOG.warning("the history is away", error=str(error))
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause_s):
+                    await self._woken.wait()
+
+    async def begin(self) -> None:
+        """Wake everything that is open, and every cluster: nobody knows what came while no loop ran."""
         for row in await self._history.incidents(open_only=True, limit=100_000):
             self.wake(Stream.of_job(row.job))
-        while True:
-            await self.tick()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(await self._pause_s()):
-                    await self._woken.wait()
+        self._watched = {record.cluster: -math.inf for record in await self._history.clusters()}
 
     async def tick(self) -> int:
         """Advance all that is woken or due; gives how many events were appended."""
         self._woken.clear()
+        self._look_after_clusters()
         for stream in await self._history.due(self._clock.now()):
             self._dirty[stream] = None
         woken, self._dirty = list(self._dirty), {}
@@ -169,6 +189,14 @@ class Loop:
             for row in await self._history.incidents(open_only=True, cluster=cluster, limit=10_000):
                 self.wake(Stream.of_job(row.job))
         return len(events)
+
+    def _look_after_clusters(self) -> None:
+        """Wake each cluster now and then: that somebody fell silent, or a storm passed, is told by time alone."""
+        now_s = self._clock.monotonic()
+        for cluster in {*self._watched, *self._live.reported_at, *self._live.watched_at}:
+            if now_s - self._watched.get(cluster, -math.inf) >= _WATCH_EVERY_S:
+                self._watched[cluster] = now_s
+                self._dirty[Stream.of_cluster(cluster)] = None
 
     async def _safely(self, stream: Stream) -> int:
         """One stream's trouble never stops another's: it is logged, and tried again a little later."""

@@ -10,7 +10,7 @@ from relance.domain import events as e
 from relance.domain.keys import AttemptKey, JobKey
 from relance.domain.records import JobRecord, NodeRecord
 from relance.domain.streams import Stream
-from relance.domain.views import ClusterReport, JobState, JobView, NodeState, NodeView
+from relance.domain.views import ClusterReport, JobState, JobView, NodeState, NodeView, PastAttempt
 from relance.ports.backends import BackendUnavailableError
 from relance.ports.clocks import Clock
 from relance.ports.histories import Append, ConflictError, History, HistoryError
@@ -32,45 +32,53 @@ class Reporting:
         self._live = live
         self._loop = loop
         self._clock = clock
-        self._jobs: dict[str, dict[JobKey, JobView]] = {}
+        self._jobs: dict[str, dict[JobKey, tuple[JobView, tuple[PastAttempt, ...]]]] = {}
         self._nodes: dict[str, dict[str, NodeView]] = {}
         self._kept_at: dict[str, datetime] = {}
+        self._owed: dict[str, tuple[str, int]] = {}
+        """By cluster, the session and number of a report that was not wholly taken in: it is welcome again."""
+        self._compared: set[str] = set()
+        """Clusters of which a first report was compared with what the history knows."""
 
     async def take(self, report: ClusterReport) -> None:
         """Take in one report. Raises BackendUnavailableError when the history is away; it may be sent again."""
         now = self._clock.now()
-        first = report.cluster not in self._live.reports
-        if not self._live.accept(report, now):
+        mark = (report.session, report.sequence)
+        if not self._live.accept(report, now) and self._owed.get(report.cluster) != mark:
             return
+        self._owed[report.cluster] = mark
         try:
-            changed = await self._take_jobs(report, now, first=first)
+            changed = await self._take_jobs(report, now)
             changed |= await self._take_nodes(report, now)
             await self._keep(report, now, changed=changed)
             for row in await self._history.incidents(open_only=True, cluster=report.cluster, limit=10_000):
                 self._loop.wake(Stream.of_job(row.job))
             self._loop.wake(Stream.of_cluster(report.cluster))
+            self._owed.pop(report.cluster, None)
         except HistoryError as error:
             raise BackendUnavailableError(str(error)) from error
 
-    async def _take_jobs(self, report: ClusterReport, now: datetime, *, first: bool) -> bool:
+    async def _take_jobs(self, report: ClusterReport, now: datetime) -> bool:
         seen = self._jobs.setdefault(report.cluster, {})
         current = {view.job_key(report.cluster): view for view in report.jobs}
         lost = {node.name for node in report.nodes if node.state is NodeState.DOWN}
         changed = False
         for key, view in current.items():
-            if seen.get(key) == view and not lost.intersection(view.nodes):
+            shown = (view, tuple(row for row in report.past if row.raw_id == view.raw_id))
+            if seen.get(key) == shown and not lost.intersection(view.nodes):
                 continue
             await self._take_job(key, view, report, now)
-            seen[key] = view
+            seen[key] = shown
             changed = True
         if report.complete:
             gone = [key for key in seen if key not in current]
-            if first:
+            if report.cluster not in self._compared:
                 gone += await self._unended(report.cluster, current)
             for key in gone:
                 await self._gone(key, report, now)
                 seen.pop(key, None)
                 changed = True
+            self._compared.add(report.cluster)
         return changed
 
     async def _take_job(self, key: JobKey, view: JobView, report: ClusterReport, now: datetime) -> None:

@@ -45,19 +45,23 @@ class Situation:
     @property
     def view(self) -> JobView | None:
         """The job in the newest whole look."""
-        return view_of(self.report, self.record.job.raw_id)
+        return view_of(self.report, self.record.job)
 
     def of_incident(self, incident: Incident) -> tuple[Finding, ...]:
         """The findings of an incident, in the order in which they came."""
         return tuple(self.findings[item] for item in incident.findings if item in self.findings)
 
     def evidence(self, record: JobRecord, incident: Incident) -> Evidence:
-        """What verification looks at."""
+        """What verification looks at. A look from before the incident says nothing of a job that it does not show."""
+        report, view = self.report, self.view
+        if view is not None and view.restart_count < incident.attempt.restart_count:
+            report = view = None
         return Evidence(
             record=record,
             incident=incident,
-            view=self.view,
-            looked=self.report is not None and self.report.complete,
+            view=view,
+            looked=report is not None and report.complete and report.as_of >= incident.opened_at,
+            as_of=report.as_of if report is not None else self.now,
             progress=dict(self.progress),
             kinds=frozenset(finding.kind for finding in self.of_incident(incident)),
             limits=self.rules.limits,
@@ -139,7 +143,7 @@ def earlier_attempts(situation: Situation, record: JobRecord, incident: Incident
                 fingerprint=verdict.fingerprint if verdict else None,
                 suspects=verdict.suspects if verdict else (),
                 made_progress=made_progress(progress, best, situation.rules.limits.restarts),
-                restarted_by_us=other is not None and other.action is not None,
+                restarted_by_us=other is not None and other.restarted_by_us,
             )
         )
         best = max(best, (progress.checkpoint_durable or 0) if progress else 0)

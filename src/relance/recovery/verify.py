@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from relance.domain import events as e
+from relance.domain.advice import ActionKind
 from relance.domain.clocks import Stamp
 from relance.domain.faults import FaultDomain, Remedy
 from relance.domain.findings import FindingKind
@@ -33,7 +34,9 @@ class Evidence:
     view: JobView | None
     """None: the scheduler answered, and does not know the job; see `looked`."""
     looked: bool
-    """Whether there is a fresh whole look at all."""
+    """Whether there is a whole look that is new enough to tell that the job is not there."""
+    as_of: datetime
+    """When the scheduler showed `view`: what it shows as running is known to have run until then, and no longer."""
     progress: dict[AttemptKey, Progress]
     kinds: frozenset[FindingKind]
     limits: Limits
@@ -78,7 +81,7 @@ def _of_next_attempt(evidence: Evidence) -> tuple[e.JobEvent, ...]:
     incident, view, now = evidence.incident, evidence.view, evidence.now
     assert view is not None  # noqa: S101 - next_is_seen says so
     key = evidence.next_attempt
-    ran_s = _ran_s(view, now)
+    ran_s = _ran_s(view, evidence.as_of)
     if incident.state is not S.RUNNING:
         if ran_s is not None and ran_s >= evidence.limits.settled_running_s:
             return (_restarted(evidence, key, view),)
@@ -143,13 +146,15 @@ def _of_this_attempt(evidence: Evidence) -> tuple[e.JobEvent, ...]:
         return ()
     if view.state is JobState.COMPLETED:
         return (_close(incident, e.IncidentEnd.JOB_ENDED, "the job completed", now),)
+    if view.state is JobState.CANCELLED and _we_cancel(incident):
+        return (_close(incident, e.IncidentEnd.STOPPED, "cancelled: another try is no use", now),)
     if view.state is JobState.CANCELLED:
         who = "somebody" if view.cancelled_by is None else f"uid {view.cancelled_by}"
         return (_close(incident, e.IncidentEnd.LEFT, f"{who} cancelled the job", now),)
     if incident.state is S.SETTLED and incident.action is not None and incident.action.end != "ActionSucceeded":
         reason = f"{incident.action.end}: {incident.action.reason}"
         return (_close(incident, e.IncidentEnd.LEFT, reason, now),)
-    if view.state is JobState.RUNNING and _healed(evidence):
+    if view.state is JobState.RUNNING and not incident.restart_begun and _healed(evidence):
         return (_close(incident, e.IncidentEnd.RECOVERED, "the attempt went on by itself", now),)
     return _by_advice(evidence, view)
 
@@ -174,6 +179,12 @@ def _by_advice(evidence: Evidence, view: JobView) -> tuple[e.JobEvent, ...]:
     return ()
 
 
+def _we_cancel(incident: Incident) -> bool:
+    """Whether it was our own action that ended the job for good."""
+    action = incident.action
+    return action is not None and action.kind is ActionKind.CANCEL and action.end in (None, "ActionSucceeded")
+
+
 def _healed(evidence: Evidence) -> bool:
     """Whether steps went on after what raised the suspicion, and nothing proves a death."""
     incident = evidence.incident
@@ -187,11 +198,12 @@ def _healed(evidence: Evidence) -> bool:
     return (progress.step_at - began.at).total_seconds() > _HEALED_STEPS * step_s
 
 
-def _ran_s(view: JobView, now: datetime) -> float | None:
+def _ran_s(view: JobView, as_of: datetime) -> float | None:
+    """How long an attempt is known to have run: unknown is not "still running"."""
     if view.started_at is None:
         return None
     if view.state is JobState.RUNNING:
-        return (now - view.started_at).total_seconds()
+        return (as_of - view.started_at).total_seconds()
     if view.state.is_over and view.ended_at is not None:
         return (view.ended_at - view.started_at).total_seconds()
     return None
@@ -201,7 +213,7 @@ def _restarted(evidence: Evidence, key: AttemptKey, view: JobView) -> e.AttemptR
     incident = evidence.incident
     started = view.started_at or evidence.now
     at = started + timedelta(seconds=evidence.limits.settled_running_s)
-    by_us = incident.action is not None and key.restart_count == incident.attempt.restart_count + 1
+    by_us = incident.restarted_by_us and key.restart_count == incident.attempt.restart_count + 1
     return e.AttemptRestarted(
         incident_id=incident.id,
         attempt=key,

@@ -100,6 +100,23 @@ class StreamContract:
         assert (await history.load(STREAM)).wake_at is None
         assert (await history.load(job_stream("18"))).version == 0
 
+    async def test_an_append_that_rests_on_other_streams_is_a_conflict_when_one_of_them_has_changed(
+        self, open_history: OpenHistory
+    ) -> None:
+        history = await open_history()
+        cluster, none = Stream.of_cluster("alpha"), Stream.of_cluster("beta")
+        await append(history, STREAM, job_seen())
+        await append(history, cluster, stage_set())
+        rests = Append(
+            stream=STREAM, expected_version=1, events=(change_seen("a"),), unchanged=((none, 0), (cluster, 1))
+        )
+        await append(history, cluster, stage_set())
+        await refusal(ConflictError, history.append(rests, NOON))
+        assert await history.head() == 3
+        stored = await history.append(replace(rests, unchanged=((none, 0), (cluster, 2))), NOON)
+        assert [item.position for item in stored] == [4]
+        assert (await history.load(none)).version == 0
+
     async def test_an_impossible_event_stores_nothing_of_its_append(self, open_history: OpenHistory) -> None:
         history = await open_history()
         await append(history, STREAM, job_seen())

@@ -79,6 +79,10 @@ class MemoryHistory:
         row = self._rows.get(batch.stream) or _Row(record=new_record(batch.stream.name))
         if row.version != batch.expected_version:
             raise ConflictError(f"{batch.stream} is at version {row.version}, not {batch.expected_version}")
+        for stream, version in batch.unchanged:
+            found = self._rows[stream].version if stream in self._rows else 0
+            if found != version:
+                raise ConflictError(f"{stream} is at version {found}, not {version}")
         permits = self._check(batch, now)
         record = row.record
         for event in batch.events:

@@ -96,6 +96,7 @@ def evidence(record: JobRecord, view: JobView | None, now: datetime, **progress:
         incident=incident,
         view=view,
         looked=True,
+        as_of=now,
         progress={keys[name]: item for name, item in progress.items()},
         kinds=frozenset(),
         limits=Limits(),
