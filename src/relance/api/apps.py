@@ -11,7 +11,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from relance.api import agents, decisions, health, reads, tokens
 from relance.api.access import Reader
@@ -52,6 +52,7 @@ def create_app(server: ServerParts, pages: ASGIApp | None = None) -> FastAPI:
     for router in (reads.router, decisions.router, tokens.router, agents.router):
         app.include_router(router, prefix=PREFIX)
     app.add_api_route(f"{PREFIX}/openapi.json", _openapi, methods=["GET"], tags=["health"])
+    app.mount("/api", _nothing_here)
     app.add_exception_handler(ProblemError, _known)
     for kind in KNOWN_ERRORS:
         app.add_exception_handler(kind, _known)
@@ -62,6 +63,11 @@ def create_app(server: ServerParts, pages: ASGIApp | None = None) -> FastAPI:
     if pages is not None:
         app.mount("/", pages)
     return app
+
+
+async def _nothing_here(_scope: Scope, _receive: Receive, _send: Send) -> None:
+    """What is below /api and not above is nowhere; the console does not answer for it."""
+    raise HTTPException(404, "no such address, or not with this method")
 
 
 async def _openapi(request: Request, _: Reader) -> JSONResponse:

@@ -1,0 +1,216 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from relance.api import write_admin_token
+from relance.domain import events as e
+from relance.domain.encoding import decode
+from relance.domain.stages import Stage
+from relance.domain.streams import Stream
+from relance.ports.histories import StorageUnusableError
+from relance.ports.tokens import TokenRole
+from relance.recovery.rows import JobRow
+from relance.recovery.stories import IncidentStory
+from relance.serving.identities import digest_of
+from relance.testing import history_values as values
+from relance.testing.manual_clocks import ManualClock
+from relance.testing.memory_tokens import MemoryTokens
+from tests.served.worlds import ADVICE, ASKING, DIGEST, World, world
+
+READING = (
+    "/me",
+    "/jobs",
+    "/jobs/17/story",
+    "/jobs/17/stage",
+    "/jobs/17/history",
+    "/incidents",
+    f"/incidents/{ASKING}",
+    "/advice",
+    "/nodes",
+    "/history",
+    "/stages",
+    "/figures",
+)
+
+
+@pytest.mark.parametrize("path", READING)
+async def test_everything_that_can_be_read_answers_with_json(path: str) -> None:
+    async with (await world()).client(TokenRole.VIEWER) as client:
+        answer = await client.get(f"/api/v1{path}")
+    assert answer.status_code == 200, answer.text
+    assert answer.json()
+
+
+async def test_answers_are_read_back_by_their_types() -> None:
+    made = await world()
+    async with made.client(TokenRole.VIEWER) as client:
+        rows = decode(tuple[JobRow, ...], (await client.get("/api/v1/jobs")).json())
+        story = decode(IncidentStory, (await client.get(f"/api/v1/incidents/{ASKING}")).json())
+    assert rows == await made.parts.queries().jobs()
+    assert story == await made.parts.queries().incident_story(ASKING)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "code"),
+    [
+        ("GET", "/nowhere", None, 404, "no_such_address"),
+        ("DELETE", "/jobs", None, 404, "no_such_address"),
+        ("GET", "/jobs/nobody/story", None, 404, "not_known"),
+        ("GET", "/jobs/train/story", None, 409, "ambiguous"),
+        ("GET", "/jobs?limit=0", None, 422, "bad_input"),
+        ("GET", "/incidents/inc-99", None, 404, "not_known"),
+        ("POST", "/jobs/17/disagree", {}, 422, "bad_input"),
+        ("POST", "/jobs/17/switch", {"stage": "fly"}, 422, "bad_input"),
+        ("POST", "/jobs/17/switch", {"stage": "off", "unknown": 1}, 422, "bad_input"),
+        ("POST", f"/advice/{ADVICE}/approve", {"generation": 2, "effect_digest": DIGEST}, 409, "refused"),
+        ("POST", "/clusters/alpha/storm/clear", {}, 409, "refused"),
+        ("PUT", "/stages", {"stage": "observe", "cluster": "alhpa"}, 404, "not_known"),
+        ("DELETE", "/tokens/nobody", None, 404, "not_known"),
+        ("DELETE", "/tokens/admin", None, 409, "refused"),
+        ("POST", "/agents/submit", {"not": "a batch"}, 400, "bad_input"),
+        ("GET", "/agents/checkpoint?attempt=x", None, 400, "bad_input"),
+    ],
+)
+async def test_every_error_has_the_one_shape(method: str, path: str, body: object, status: int, code: str) -> None:
+    async with (await world()).client(TokenRole.ADMIN) as client:
+        answer = await client.request(method, f"/api/v1{path}", json=body)
+    assert answer.status_code == status, answer.text
+    assert set(answer.json()) == {"error"}
+    error = answer.json()["error"]
+    assert set(error) == {"code", "message", "remedy"}
+    assert error["code"] == code
+    assert error["message"]
+
+
+async def test_a_mistyped_cluster_is_answered_with_those_that_are_known() -> None:
+    async with (await world()).client(TokenRole.ADMIN) as client:
+        answer = await client.put("/api/v1/stages", json={"stage": "observe", "cluster": "alhpa"})
+    assert "known: alpha" in answer.json()["error"]["message"]
+
+
+async def test_one_call_sets_every_cluster_to_observe() -> None:
+    made = await world(Stage.ACT)
+    await made.append(Stream.of_cluster("beta"), values.stage_set("beta", Stage.ACT))
+    async with made.client(TokenRole.OPERATOR) as client:
+        answer = await client.put("/api/v1/stages", json={"stage": "observe"})
+    assert answer.status_code == 200
+    rows = await made.parts.queries().stages()
+    settings = [(row.cluster, row.setting.stage, row.setting.set_by) for row in rows if row.setting]
+    assert settings == [("alpha", Stage.OBSERVE, "operator"), ("beta", Stage.OBSERVE, "operator")]
+
+
+async def test_approving_over_the_api_records_the_name_of_the_token() -> None:
+    made = await world()
+    async with made.client(TokenRole.OPERATOR) as client:
+        body = {"generation": 1, "effect_digest": DIGEST, "for_s": 60}
+        answer = await client.post(f"/api/v1/advice/{ADVICE}/approve", json=body)
+    approved = decode(e.AdviceApproved, answer.json())
+    assert (approved.by, approved.until) == ("operator", values.after(90))
+
+
+async def test_a_token_is_made_listed_without_its_secret_and_revoked() -> None:
+    made = await world()
+    async with made.client(TokenRole.ADMIN) as client:
+        created = await client.post("/api/v1/tokens", json={"name": "grace", "role": "viewer"})
+        secret = created.json()["secret"]
+        assert created.status_code == 201
+        listed = await client.get("/api/v1/tokens")
+        assert {"grace", "admin"} <= {item["name"] for item in listed.json()}
+        assert secret not in listed.text
+        assert digest_of(secret) not in listed.text
+        headers = {"Authorization": f"Bearer {secret}"}
+        assert (await client.get("/api/v1/me", headers=headers)).json()["name"] == "grace"
+        assert (await client.delete("/api/v1/tokens/grace")).json() == {"dropped": 1}
+        assert (await client.get("/api/v1/me", headers=headers)).status_code == 401
+
+
+async def test_an_unexpected_failure_keeps_its_text_to_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = await world()
+
+    async def fail(*_: object) -> None:
+        raise RuntimeError("password=hunter2")
+
+    monkeypatch.setattr(made.history, "clusters", fail)
+    transport = made.client(TokenRole.VIEWER)._transport  # noqa: SLF001 - to have errors answered, not raised
+    transport.raise_app_exceptions = False  # type: ignore[attr-defined]
+    async with made.client(TokenRole.VIEWER) as client:
+        client._transport = transport  # noqa: SLF001 - the same
+        answer = await client.get("/api/v1/stages")
+    assert answer.status_code == 500
+    assert "hunter2" not in answer.text
+    assert answer.json()["error"]["code"] == "internal"
+
+
+async def test_a_server_without_its_database_lives_but_is_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = await world()
+
+    async def fail(*_: object) -> int:
+        raise StorageUnusableError("the disk is full")
+
+    monkeypatch.setattr(made.history, "head", fail)
+    async with made.client(TokenRole.VIEWER) as client:
+        assert (await client.get("/healthz")).json() == {"ok": True}
+        ready = await client.get("/readyz")
+        assert (ready.status_code, ready.json()) == (503, {"ok": False})
+        told = await client.get("/api/v1/history")
+    assert (told.status_code, told.json()["error"]["code"]) == (503, "storage_unusable")
+    assert told.json()["error"]["message"] == "the disk is full"
+
+
+def sample(text: str, name: str) -> float:
+    lines = [line for line in text.splitlines() if line.startswith((f"{name} ", f"{name}{{"))]
+    return sum(float(line.rsplit(" ", 1)[1]) for line in lines)
+
+
+async def scraped(made: World) -> str:
+    async with made.client(TokenRole.VIEWER) as client:
+        return (await client.get("/metrics")).text
+
+
+async def test_metrics_count_what_happens_after_the_start_and_show_what_is() -> None:
+    made = await world()
+    app = made.app()
+    async with made.client(TokenRole.VIEWER) as client:
+        client._transport.app = app  # type: ignore[attr-defined]  # noqa: SLF001 - one application for both scrapes
+        before = (await client.get("/metrics")).text
+        assert sample(before, "relance_incidents_closed_total") == 0
+        assert sample(before, "relance_incidents_open") == 1
+        assert sample(before, "relance_cluster_stage") == Stage.APPROVE.rank
+        await made.append(values.job_stream("21"), *values.whole_story("21", "inc-21"))
+        after = (await client.get("/metrics")).text
+    assert sample(after, "relance_incidents_opened_total") == 1
+    assert 'relance_incidents_closed_total{domain="hardware",end="recovered"} 1.0' in after
+    assert 'relance_act_seconds_sum{domain="hardware"} 4.5' in after
+    assert 'relance_advice_total{action="restart_excluding",hold="false"} 1.0' in after
+    assert 'relance_actions_total{end="succeeded"} 1.0' in after
+    assert sample(after, "relance_history_position") == sample(after, "relance_metrics_position")
+
+
+async def test_the_first_start_writes_an_admin_token_that_only_its_owner_reads(tmp_path: Path) -> None:
+    tokens, path = MemoryTokens(), tmp_path / "state" / "admin-token"
+    secret = await write_admin_token(path, tokens, ManualClock())
+    assert path.read_text() == f"{secret}\n"
+    assert path.stat().st_mode & 0o777 == 0o600
+    (token,) = await tokens.tokens()
+    assert (token.name, token.role, token.digest) == ("admin", TokenRole.ADMIN, digest_of(secret))
+    assert await write_admin_token(path, tokens, ManualClock()) == secret
+    assert len(await tokens.tokens()) == 1
+
+
+async def test_a_token_file_that_another_database_wrote_is_written_anew(tmp_path: Path) -> None:
+    path = tmp_path / "admin-token"
+    first = await write_admin_token(path, MemoryTokens(), ManualClock())
+    second = await write_admin_token(path, MemoryTokens(), ManualClock())
+    assert first != second
+    assert path.read_text().strip() == second
+
+
+async def test_a_link_in_place_of_the_token_file_is_replaced_and_not_followed(tmp_path: Path) -> None:
+    target, path = tmp_path / "somebody-elses", tmp_path / "admin-token"
+    target.write_text("precious")
+    path.symlink_to(target)
+    await write_admin_token(path, MemoryTokens(), ManualClock())
+    assert target.read_text() == "precious"
+    assert not path.is_symlink()

@@ -1,0 +1,211 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from relance.domain import events as e
+from relance.domain.advice import Answer
+from relance.domain.faults import FaultDomain, Remedy
+from relance.domain.findings import FindingKind
+from relance.domain.incidents import IncidentState
+from relance.domain.keys import JobKey
+from relance.domain.stages import Stage
+from relance.domain.streams import Stream
+from relance.domain.views import JobState, NodeState
+from relance.recovery.subjects import AmbiguousError, NotKnownError
+from relance.testing import history_values as values
+from tests.served.worlds import ADVICE, ASKING, progress, world
+
+
+async def test_the_list_of_jobs_shows_what_the_scheduler_said_last() -> None:
+    rows = {row.job.raw_id: row for row in await (await world()).parts.queries().jobs()}
+    assert rows["17"].state is JobState.FAILED
+    assert rows["18"].state is JobState.COMPLETED
+    assert rows["19"].state is JobState.RUNNING
+    assert rows["19"].as_of == values.after(30)
+    assert rows["19"].headline == "running, step 1 200 of 5 000"
+    assert rows["17"].incident_id == ASKING
+
+
+async def test_a_job_that_no_report_shows_is_unknown_and_never_healthy() -> None:
+    made = await world()
+    made.live.reports.clear()
+    rows = {row.job.raw_id: row for row in await made.parts.queries().jobs()}
+    assert rows["19"].state is JobState.UNKNOWN
+    assert rows["19"].as_of is None
+    assert rows["18"].state is JobState.FAILED, "what its stream last knew"
+
+
+async def test_jobs_can_be_asked_for_by_owner_and_cluster() -> None:
+    ask = (await world()).parts.queries()
+    assert len(await ask.jobs(user="ada")) == 3
+    assert await ask.jobs(user="bob") == ()
+    assert await ask.jobs(cluster="beta") == ()
+
+
+async def test_the_five_answers_of_a_job_that_waits_for_an_approval() -> None:
+    story = await (await world()).parts.queries().job_story("17")
+    assert story.answers.running == "no: attempt 1 ended as failed at 12:00:02 UTC"
+    assert story.answers.lost == "30 steps to do again, about 30 s if it starts from its last checkpoint"
+    assert story.answers.fault == "a node: n1; not your code; Xid 79 on n1 (confidence high)"
+    assert story.answers.next == (
+        "a person must approve until 12:03:20 UTC: restart the job from its last checkpoint without n1"
+    )
+    assert story.quote is not None
+    assert story.quote.text == "RuntimeError: CUDA error"
+    assert story.quote.place == "/logs/out.txt (byte 0), rank 0, n0"
+
+
+async def test_the_five_answers_of_a_job_that_runs_undisturbed() -> None:
+    made = await world()
+    loaded = replace(progress(1200, total=5000), loaded_step=1000, first_step=1001)
+    made.live.progress[values.attempt_key("19")] = loaded
+    answers = (await made.parts.queries().job_story("19")).answers
+    assert answers.running == "yes: attempt 1 since 12:00:00 UTC, at step 1 200 (12:00:01 UTC)"
+    assert answers.from_step == "from the checkpoint of step 1 000; its first step was 1 001"
+    assert (answers.lost, answers.fault) == ("nothing", "nothing went wrong so far")
+    assert answers.next == "nothing: no incident is open"
+
+
+async def test_an_old_view_of_the_scheduler_says_its_age() -> None:
+    made = await world()
+    made.clock.advance(300)
+    answers = (await made.parts.queries().job_story("19")).answers
+    assert answers.running.endswith("(as the scheduler said 5 min ago)")
+
+
+async def test_at_observe_the_answer_says_what_would_have_been_done() -> None:
+    story = await (await world(Stage.OBSERVE)).parts.queries().job_story("17")
+    assert story.answers.next == (
+        "nothing by us at stage observe; we would restart the job from its last checkpoint without n1"
+    )
+
+
+async def test_a_job_that_did_not_resume_begins_with_an_alarm() -> None:
+    made = await world()
+    late = replace(values.finding(9, raw_id="19"), kind=FindingKind.DID_NOT_RESUME)
+    await made.append(values.job_stream("19"), e.FindingReported(finding=late))
+    assert (await made.parts.queries().job_story("19")).alarm.startswith("The new attempt did not resume")
+
+
+async def test_a_job_is_found_by_key_id_and_name() -> None:
+    made = await world()
+    ask = made.parts.queries()
+    await made.append(values.job_stream("20"), values.job_seen("20", name="only-one"))
+    assert (await ask.job_story(str(values.job_key("20")))).job.job.raw_id == "20"
+    assert (await ask.job_story("20")).job.job.raw_id == "20"
+    assert (await ask.job_story("only-one")).job.job.raw_id == "20"
+    with pytest.raises(NotKnownError):
+        await ask.job_story("nobody")
+    with pytest.raises(AmbiguousError, match="alpha/17/"):
+        await ask.job_story("train")
+
+
+async def test_an_id_that_was_used_again_means_the_newest_job() -> None:
+    made = await world()
+    again = JobKey(cluster="alpha", raw_id="17", submitted_at=values.after(86400))
+    await made.append(Stream.of_job(again), replace(values.job_seen("17"), job=again))
+    assert (await made.parts.queries().job_story("17")).job.job == again
+
+
+async def test_an_id_on_two_clusters_has_to_be_said_by_key() -> None:
+    made = await world()
+    await made.append(values.job_stream("17", "beta"), values.job_seen("17", "beta"))
+    with pytest.raises(AmbiguousError, match="beta/17/"):
+        await made.parts.queries().job_story("17")
+
+
+async def test_the_story_of_an_incident_is_in_the_order_of_the_history() -> None:
+    story = await (await world()).parts.queries().incident_story(ASKING)
+    assert [entry.event for entry in story.entries] == [
+        "AttemptStarted",
+        "AttemptEnded",
+        "FindingReported",
+        "IncidentOpened",
+        "VerdictReached",
+        "AdviceIssued",
+        "ActionPrepared",
+    ]
+    assert [entry.position for entry in story.entries] == sorted(entry.position for entry in story.entries)
+    assert story.commands == ("scontrol requeue 17", "scontrol update JobId=17 ExcNodeList=n1 StartTime=now")
+    assert story.entries[2].quotes[0].text == "RuntimeError: CUDA error"
+    assert story.entries[6].commands == story.commands
+    assert story.not_approvable == ""
+
+
+async def test_an_incident_is_found_by_its_advice_and_by_a_beginning_of_its_id() -> None:
+    ask = (await world()).parts.queries()
+    assert (await ask.incident_story(ADVICE)).incident.id == ASKING
+    assert (await ask.incident_story("inc-18")).incident.state is IncidentState.CLOSED
+    with pytest.raises(NotKnownError):
+        await ask.incident_story("inc-99")
+
+
+async def test_every_gate_is_shown_with_its_answer() -> None:
+    story = await (await world(Stage.OBSERVE)).parts.queries().incident_story(ASKING)
+    answers = {gate.name: gate.answer for gate in story.gates}
+    assert answers["stage"] is Answer.NO
+    assert answers["unexpired"] is Answer.YES
+    assert answers["rights"] is Answer.YES
+    assert story.not_approvable.startswith("the job is at stage observe")
+
+
+async def test_milestones_count_from_the_symptom() -> None:
+    story = await (await world()).parts.queries().incident_story("inc-18")
+    since = {line.name: line.since_symptom_s for line in story.milestones}
+    assert since["symptom"] == 0.0
+    assert since["act"] == 4.5
+    assert since["step"] is None
+
+
+async def test_the_list_of_advice_says_what_each_waits_for() -> None:
+    made = await world()
+    (row,) = await made.parts.queries().advice()
+    assert (row.id, row.action, row.needs_approval) == (ADVICE, Remedy.RESTART_EXCLUDING, True)
+    assert row.waits_for == "nobody has approved this generation yet"
+    assert row.effect_digest == "d" * 64
+    await made.append(Stream.of_cluster("alpha"), values.stage_set(stage=Stage.ACT))
+    (row,) = await made.parts.queries().advice()
+    assert (row.needs_approval, row.waits_for) == (False, "the controller")
+
+
+async def test_nodes_carry_state_exclusions_and_who_works_there() -> None:
+    rows = {row.node: row for row in await (await world()).parts.queries().nodes()}
+    assert rows["n0"].jobs == ("19",)
+    assert rows["n1"].state is NodeState.DOWN
+    assert rows["n1"].exclusions[0].reason == "Xid 79"
+
+
+async def test_a_node_that_only_the_history_knows_is_unknown() -> None:
+    made = await world()
+    made.live.reports.clear()
+    (row,) = await made.parts.queries().nodes()
+    assert (row.node, row.state, row.as_of) == ("n1", NodeState.UNKNOWN, None)
+
+
+async def test_the_history_is_read_from_its_end_or_from_a_position() -> None:
+    made = await world()
+    ask, head = made.parts.queries(), await made.history.head()
+    assert [row.position for row in await ask.history(limit=3)] == [head - 2, head - 1, head]
+    assert [row.position for row in await ask.history(after=0, limit=2)] == [1, 2]
+    assert (await ask.history(after=head)) == ()
+    assert {row.stream for row in await ask.job_history("17")} == {str(values.job_stream("17"))}
+
+
+async def test_stages_show_what_is_set_and_how_old_the_view_is() -> None:
+    made = await world()
+    made.clock.advance(12)
+    (row,) = await made.parts.queries().stages()
+    assert row.setting is not None
+    assert (row.setting.stage, row.setting.set_by, row.report_age_s) == (Stage.APPROVE, "root", 12.0)
+    assert (await made.parts.queries().job_stage("17")).effective.stage is Stage.APPROVE
+
+
+async def test_figures_count_and_measure_per_kind() -> None:
+    figures = await (await world()).parts.queries().figures()
+    assert (figures.incidents, figures.open) == (2, 1)
+    (kind,) = figures.kinds
+    assert (kind.kind, kind.domain, kind.incidents) == ("gpu_fell_off_the_bus", FaultDomain.HARDWARE.value, 2)
+    assert (kind.act.count, kind.act.median_s) == (1, 4.5)
+    assert [(count.name, count.number) for count in figures.ends] == [("recovered", 1)]
