@@ -1,0 +1,194 @@
+"""Rule files to a pack: read, checked field by field, and refused by name with what to do about it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Annotated, Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from relance.domain.faults import FaultDomain, RestartHint, Role, Scope, SuspectKind
+from relance.domain.findings import Sign
+from relance.rules.formats import Pack, PackError, Problem, Rule
+from relance.rules.patterns import PatternError, checked
+
+_Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*([-_][a-z0-9]+)*$", max_length=60)]
+_Text = Annotated[str, Field(min_length=1, max_length=400)]
+_Examples = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=4000)], ...], Field(min_length=1)]
+_Weight = Annotated[float, Field(ge=0.0, le=1.0)]
+
+
+class _Entry(BaseModel):
+    """One rule as a file has it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    id: _Name
+    title: _Text
+    pattern: Annotated[str, Field(min_length=1)]
+    symptom: _Name
+    domain: FaultDomain
+    role: Role
+    suspect: SuspectKind
+    restart: RestartHint
+    weight: _Weight
+    scopes: Annotated[frozenset[Scope], Field(min_length=1)]
+    source: _Text
+    hit: _Examples
+    miss: _Examples
+    signs: frozenset[Sign] = frozenset()
+    ignore_case: bool = False
+    fallback: bool = False
+    traceback: bool = False
+    table: bool = False
+
+
+class _File(BaseModel):
+    """The top of a rule file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    group: _Name
+    about: _Text = "Rules of this site."
+    rules: tuple[Any, ...] = ()
+    weights: Mapping[str, _Weight] = Field(default_factory=dict)
+    off: tuple[str, ...] = ()
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML as people mean it: `no` and `on` are words, and a key that is there twice is an error."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 - as the base has it
+        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        if twice := next((key for at, key in enumerate(keys) if key in keys[:at]), None):
+            raise yaml.constructor.ConstructorError(None, None, f"the key {twice!r} is there twice", node.start_mark)
+        return super().construct_mapping(node, deep)
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [pair for pair in pairs if pair[0] in {"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"}]
+    for first, pairs in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^(?:true|false)$"), list("tf"))
+
+_REMEDIES = {
+    "missing": "Add it; docs/how-to/write-a-rule.md shows a whole rule",
+    "extra_forbidden": "Take it out, or correct its spelling",
+    "string_type": "Put the text in quotes",
+    "string_pattern_mismatch": "Use small letters and digits, with - or _ between words",
+    "too_short": "Give at least one; a rule without examples of both kinds does not load",
+    "string_too_short": "Write something",
+    "tuple_type": "Write a list: one per line, each after a dash",
+    "frozen_set_type": "Write a list: [application]",
+    "less_than_equal": "Use a number from 0 to 1",
+    "greater_than_equal": "Use a number from 0 to 1",
+    "bool_parsing": "Write true or false",
+    "bool_type": "Write true or false",
+}
+
+
+def load_pack(texts: Mapping[str, str]) -> Pack:
+    """The pack of all rules in these files, by name of the file; later files may change what earlier ones say.
+
+    Raises:
+        PackError: With everything that is wrong in any file, not only the first thing.
+    """
+    problems: list[Problem] = []
+    files = {name: file for name, text in texts.items() if (file := _file(name, text, problems)) is not None}
+    rules: dict[str, Rule] = {}
+    for name, file in files.items():
+        for at, entry in enumerate(file.rules):
+            rule = _rule(name, file.group, at, entry, problems)
+            if rule is None:
+                continue
+            if rule.id in rules:
+                problems.append(_twice(rule, rules[rule.id]))
+            rules.setdefault(rule.id, rule)
+    weights, off = _changes(files, rules, problems)
+    if problems:
+        raise PackError(tuple(problems))
+    kept = tuple(_weighed(rule, weights) for rule in rules.values() if rule.id not in off)
+    groups = {file.group: file.about for file in reversed(files.values())}
+    return Pack(rules=kept, groups=dict(reversed(groups.items())), off=frozenset(off))
+
+
+def _file(name: str, text: str, problems: list[Problem]) -> _File | None:
+    try:
+        data = yaml.load(text, _Loader)  # noqa: S506 - a safe loader
+    except yaml.YAMLError as error:
+        said = " ".join(str(error).split())
+        remedy = "Correct the YAML; a pattern is best in single quotes, a dash alone needs quotes"
+        problems.append(Problem(file=name, rule="", field="", message=f"it is no YAML: {said}", remedy=remedy))
+        return None
+    try:
+        return _File.model_validate(data if data is not None else {})
+    except ValidationError as error:
+        problems.extend(_problems(error, name, ""))
+        return None
+
+
+def _rule(file: str, group: str, at: int, data: object, problems: list[Problem]) -> Rule | None:
+    given = data.get("id") if isinstance(data, dict) else None
+    called = given if isinstance(given, str) else f"rule {at + 1}"
+    try:
+        entry = _Entry.model_validate(data)
+    except ValidationError as error:
+        problems.extend(_problems(error, file, called))
+        return None
+    try:
+        checked(entry.pattern, ignore_case=entry.ignore_case)
+    except PatternError as error:
+        problems.append(Problem(file=file, rule=called, field="pattern", message=str(error), remedy=error.remedy))
+        return None
+    if entry.table and entry.traceback:
+        message, remedy = "a rule is for a traceback or for a table, not for both", "Set one of the two"
+        problems.append(Problem(file=file, rule=called, field="table", message=message, remedy=remedy))
+        return None
+    return Rule(group=group, file=file, **{name: getattr(entry, name) for name in _Entry.model_fields})
+
+
+def _problems(error: ValidationError, file: str, rule: str) -> list[Problem]:
+    found = []
+    for each in error.errors():
+        field = ".".join(str(part) for part in each["loc"])
+        remedy = _REMEDIES.get(each["type"], "Correct the value")
+        if each["type"] == "enum":
+            remedy = f"One of: {each['ctx']['expected']}".replace("'", "").replace(" or ", ", ")
+        found.append(Problem(file=file, rule=rule, field=field, message=_said(each["msg"]), remedy=remedy))
+    return found
+
+
+def _said(message: str) -> str:
+    return message[:1].lower() + message[1:]
+
+
+def _twice(rule: Rule, first: Rule) -> Problem:
+    message = f"there is a rule of this id in {first.file}"
+    remedy = "Give it another id; to replace a rule, name it under `off` and add yours"
+    return Problem(file=rule.file, rule=rule.id, field="id", message=message, remedy=remedy)
+
+
+def _changes(
+    files: Mapping[str, _File], rules: Mapping[str, Rule], problems: list[Problem]
+) -> tuple[dict[str, float], set[str]]:
+    """Weights and rules to leave out, of all files; a name that no rule has is a problem."""
+    weights: dict[str, float] = {}
+    off: set[str] = set()
+    for name, file in files.items():
+        for field, ids in (("weights", file.weights), ("off", file.off)):
+            remedy = "Correct the id; `relance rules list` has all of them"
+            problems.extend(
+                Problem(file=name, rule=each, field=field, message="there is no such rule", remedy=remedy)
+                for each in ids
+                if each not in rules
+            )
+        weights |= file.weights
+        off |= set(file.off)
+    return weights, off
+
+
+def _weighed(rule: Rule, weights: Mapping[str, float]) -> Rule:
+    return replace(rule, weight=weights[rule.id]) if rule.id in weights else rule

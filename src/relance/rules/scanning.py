@@ -1,0 +1,238 @@
+"""Scanning: blocks of a log in, hits of rules out, each line once, whatever the bounds of the blocks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, tzinfo
+
+from relance.domain.faults import Scope
+from relance.domain.findings import RuleHit
+from relance.domain.log_texts import LogText, line_end, line_start
+from relance.domain.observations import LogBlock
+from relance.rules.engines import Engine, Re2Engine
+from relance.rules.formats import Pack, Rule
+from relance.rules.hits import FoundLine, HitMaker
+from relance.rules.patterns import LineMatcher, Pattern
+from relance.rules.tables import unfinished_rows
+from relance.rules.tracebacks import EndedTraceback, OpenTraceback, follow
+
+MOST_HITS_OF_A_RULE = 256
+"""Different hits of one rule that one block gives; the rest of a storm is in the counts."""
+_IN_PYTHON = frozenset({Scope.APPLICATION})
+"""Where Python's tracebacks are."""
+_CUT = b"\x00"
+"""Stands before the rest of a long line, so that `^` does not take the cut for a beginning."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileState:
+    """What one file carries from block to block.
+
+    `seen` is the byte up to which it was scanned; a block that does not follow on begins anew. `line_rules` are the
+    rules that matched the line that is not over yet, `line_rank` is its rank.
+    """
+
+    file: str
+    seen: int
+    tracebacks: tuple[OpenTraceback, ...] = ()
+    table_rows: tuple[str, ...] = ()
+    line_rules: tuple[str, ...] = ()
+    line_rank: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanState:
+    """What scanning carries from block to block, for one file or many; only files in the middle of something."""
+
+    version: int = 1
+    files: tuple[FileState, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanResult:
+    """What one block gave.
+
+    `hits` are in the order of the lines: of each rule the first for each rank, node, device and peer, at most
+    `MOST_HITS_OF_A_RULE`. `counts` has the number of lines of every rule that matched, those left out of `hits` too.
+    """
+
+    hits: tuple[RuleHit, ...] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The rules of one scope: those that the engine looks for, and those for the ends of tracebacks."""
+
+    engine: Engine
+    rules: tuple[Rule, ...]
+    at_ends: tuple[Rule, ...]
+
+
+class Scanner:
+    """Scans blocks by a pack. Making one compiles the pack; it holds no state of any log.
+
+    Args:
+        pack: The rules.
+        engine: Makes what finds the lines.
+        zone: The zone of times that bear none.
+    """
+
+    def __init__(
+        self, pack: Pack, *, engine: Callable[[Sequence[Pattern]], Engine] = Re2Engine, zone: tzinfo = UTC
+    ) -> None:
+        self._pack = pack
+        self._engine = engine
+        self._zone = zone
+        self._parts: dict[Scope, _Part] = {}
+        self._matchers = {rule.id: LineMatcher(_pattern(rule)) for rule in pack.rules}
+
+    def scan(self, block: LogBlock, state: ScanState) -> tuple[ScanState, ScanResult]:
+        """Scan a block, the next one of its file after those that gave `state`."""
+        before = _before(state, block)
+        log = LogText(block.data)
+        ended, still_open = _tracebacks(block, log.text, before)
+        maker = HitMaker(block, log, self._matchers, zone=self._zone, table_rows=before.table_rows)
+        collector = _Collector(maker)
+        unfinished = _Unfinished.of(log.text, before, continues=block.overlap > 0)
+        for line, rules in self._lines(block, log.text, ended, before):
+            for rule in rules:
+                collector.add(rule, line)
+            unfinished.take(line, rules)
+        after = FileState(
+            file=block.file,
+            seen=block.offset + len(block.data),
+            tracebacks=still_open,
+            table_rows=unfinished_rows(log.text) if block.scope in _IN_PYTHON else (),
+            line_rules=tuple(sorted(unfinished.rules)),
+            line_rank=unfinished.rank,
+        )
+        return _with_file(state, after), collector.result()
+
+    def _lines(
+        self, block: LogBlock, text: bytes, ended: Mapping[int, EndedTraceback], before: FileState
+    ) -> list[tuple[FoundLine, list[Rule]]]:
+        """The lines on which rules count, in order, with these rules in the order of the pack."""
+        part = self._part(block.scope)
+        matched: dict[int, list[Rule]] = {start: [] for start in ended}
+        for index, start in _found(part.engine, text, cut=block.overlap > 0):
+            matched.setdefault(start, []).append(part.rules[index])
+        lines = []
+        for start in sorted(matched):
+            line = FoundLine(start, text[start : line_end(text, start)], traceback=ended.get(start))
+            known: tuple[str, ...] = ()
+            if start == 0 and block.overlap > 0:
+                line.continued, line.rank, known = True, before.line_rank, before.line_rules
+            rules = self._counting(part, matched[start], line, known)
+            if line.continued:
+                old = len(LogText(block.data[: block.overlap]).text)
+                rules = [rule for rule in rules if rule.id not in known and self._ends_after(old, rule, line)]
+            if rules:
+                lines.append((line, rules))
+        return lines
+
+    def _counting(self, part: _Part, matched: list[Rule], line: FoundLine, known: Sequence[str]) -> list[Rule]:
+        """Of the rules that match a line those that count; `known` matched an earlier piece of it."""
+        rules = list(matched)
+        if line.traceback is not None:
+            rules += [rule for rule in part.at_ends if self._matchers[rule.id].span(line.part_for(rule)) is not None]
+        specific = [rule for rule in rules if not rule.fallback]
+        if specific or not rules:
+            return specific
+        if any(not self._pack.by_id[each].fallback for each in known if each in self._pack.by_id):
+            return []
+        return [max(rules, key=lambda rule: rule.weight)]
+
+    def _ends_after(self, position: int, rule: Rule, line: FoundLine) -> bool:
+        span = self._matchers[rule.id].span(line.text)
+        return span is None or span[1] > position
+
+    def _part(self, scope: Scope) -> _Part:
+        if scope not in self._parts:
+            rules = [rule for rule in self._pack.rules if scope in rule.scopes]
+            looked_for = tuple(rule for rule in rules if not rule.traceback)
+            self._parts[scope] = _Part(
+                engine=self._engine([_pattern(rule) for rule in looked_for]),
+                rules=looked_for,
+                at_ends=tuple(rule for rule in rules if rule.traceback),
+            )
+        return self._parts[scope]
+
+
+class _Collector:
+    """Keeps the first hit of each kind and counts the rest."""
+
+    def __init__(self, maker: HitMaker) -> None:
+        self._maker = maker
+        self._hits: list[RuleHit] = []
+        self._seen: dict[str, set[tuple[object, ...]]] = {}
+        self._counts: Counter[str] = Counter()
+
+    def add(self, rule: Rule, line: FoundLine) -> None:
+        self._counts[rule.id] += 1
+        seen = self._seen.setdefault(rule.id, set())
+        if len(seen) >= MOST_HITS_OF_A_RULE:
+            return
+        identity = self._maker.identity(rule, line)
+        if identity not in seen:
+            seen.add(identity)
+            self._hits.append(self._maker.hit(rule, line))
+
+    def result(self) -> ScanResult:
+        return ScanResult(hits=tuple(self._hits), counts=dict(self._counts))
+
+
+@dataclass(slots=True)
+class _Unfinished:
+    """What is to be remembered of a line that goes on in the next block."""
+
+    start: int | None
+    rules: set[str]
+    rank: int | None
+
+    @classmethod
+    def of(cls, text: bytes, before: FileState, *, continues: bool) -> _Unfinished:
+        start = line_start(text, len(text)) if text and not text.endswith(b"\n") else None
+        if start == 0 and continues:
+            return cls(start, set(before.line_rules), before.line_rank)
+        rank = None if start is None else FoundLine(start, text[start:]).label.best_rank
+        return cls(start, set(), rank)
+
+    def take(self, line: FoundLine, rules: Sequence[Rule]) -> None:
+        if line.start == self.start:
+            self.rules |= {rule.id for rule in rules}
+
+
+def _pattern(rule: Rule) -> Pattern:
+    return Pattern(text=rule.pattern, ignore_case=rule.ignore_case)
+
+
+def _found(engine: Engine, text: bytes, *, cut: bool) -> list[tuple[int, int]]:
+    """Rule and start of the line for each match; `cut` says that the first line began before the text."""
+    if not cut:
+        return [(index, start) for index, start, _ in engine.find(text)]
+    return [(index, max(start - len(_CUT), 0)) for index, start, _ in engine.find(_CUT + text)]
+
+
+def _tracebacks(
+    block: LogBlock, text: bytes, before: FileState
+) -> tuple[Mapping[int, EndedTraceback], tuple[OpenTraceback, ...]]:
+    if block.scope not in _IN_PYTHON:
+        return {}, ()
+    start = line_end(text, 0) + 1 if block.overlap > 0 else 0
+    return follow(text, start, before.tracebacks)
+
+
+def _before(state: ScanState, block: LogBlock) -> FileState:
+    """What the file carries, if the block follows on."""
+    seen = block.offset + block.overlap
+    found = next((each for each in state.files if each.file == block.file and each.seen == seen), None)
+    return found or FileState(file=block.file, seen=seen)
+
+
+def _with_file(state: ScanState, after: FileState) -> ScanState:
+    others = tuple(each for each in state.files if each.file != after.file)
+    in_the_middle = after.tracebacks or after.table_rows or after.line_rules or after.line_rank is not None
+    return ScanState(files=(*others, after) if in_the_middle else others)
