@@ -9,12 +9,12 @@ from typing import Any
 from sqlalchemy import Connection
 
 from relance.domain.records import Record, apply
-from relance.domain.streams import Recorded
+from relance.domain.streams import Recorded, Stream
 from relance.ports.histories import Append, ConflictError
 from relance.storage import attempt_rows, kept_logs, limits, projections, snapshots
 from relance.storage.columns import to_us
-from relance.storage.recorded import advance_head, event_rows, insert_events
-from relance.storage.snapshots import Records, StreamRow
+from relance.storage.recorded import StoryCache, advance_head, event_rows, insert_events
+from relance.storage.snapshots import RecordCache, StreamRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,21 +22,30 @@ class Appended:
     """What an append stored. `record` is the stream's new record, None when there were no events."""
 
     recorded: tuple[Recorded, ...]
-    stream_id: int | None = None
-    version: int = 0
+    stream_id: int = 0
     record: Record | None = None
+    record_chars: int = 0
+    event_chars: int = 0
+
+    def note(self, records: RecordCache, stories: StoryCache) -> None:
+        """Keep in memory what is now committed."""
+        if self.record is None:
+            return
+        first, last = self.recorded[0].version, self.recorded[-1].version
+        records.put(self.stream_id, last, self.record, self.record_chars)
+        stories.advance(self.stream_id, (first - 1, last), lambda story: story + self.recorded, self.event_chars)
 
 
-def append(connection: Connection, batch: Append, now: datetime, kept: Records) -> Appended:
+def append(connection: Connection, batch: Append, now: datetime, kept: RecordCache) -> Appended:
     """Carry out an append. Raises ConflictError, LeaseLostError, NotUniqueError, NoPermitError.
 
-    Rows are locked in one order everywhere (stream, lease, unique keys, permits, head), so that transactions wait for
-    each other and do not lock each other out.
+    Rows are locked in one order everywhere (stream, what it rests on, lease, unique keys, permits, head), so that
+    transactions wait for each other and do not lock each other out.
     """
-    row = snapshots.find(connection, batch.stream, lock=True)
-    if (row.version if row else 0) != batch.expected_version:
-        found = row.version if row else 0
-        raise ConflictError(f"{batch.stream} is at version {found}, not {batch.expected_version}")
+    row = _at_version(connection, batch.stream, batch.expected_version)
+    for stream, version in sorted(batch.unchanged):
+        if _at_version(connection, stream, version) is None:
+            snapshots.create(connection, stream)  # an empty row, so that there is something to lock
     if row is None and (batch.events or batch.wake_at is not None):
         row = snapshots.create(connection, batch.stream)
     if batch.lease is not None:
@@ -55,7 +64,16 @@ def append(connection: Connection, batch: Append, now: datetime, kept: Records) 
     return _append_events(connection, row, batch, now, kept)
 
 
-def _append_events(connection: Connection, row: StreamRow, batch: Append, now: datetime, kept: Records) -> Appended:
+def _at_version(connection: Connection, stream: Stream, version: int) -> StreamRow | None:
+    """The stream's row, locked, if it is at this version. Raises ConflictError."""
+    row = snapshots.find(connection, stream, lock=True)
+    found = row.version if row else 0
+    if found != version:
+        raise ConflictError(f"{stream} is at version {found}, not {version}")
+    return row
+
+
+def _append_events(connection: Connection, row: StreamRow, batch: Append, now: datetime, kept: RecordCache) -> Appended:
     before = snapshots.record_of(connection, row, kept)
     record = before
     for event in batch.events:
@@ -64,8 +82,11 @@ def _append_events(connection: Connection, row: StreamRow, batch: Append, now: d
     projections.write_names(connection, row.id, batch.events)
     new = list(enumerate(batch.events, start=row.version + 1))
     rows = event_rows(row.id, new, now)
-    version = row.version + len(new)
-    values: dict[str, Any] = {"version": version, "changed_at_us": to_us(now), **snapshots.record_values(record)}
+    values: dict[str, Any] = {
+        "version": row.version + len(new),
+        "changed_at_us": to_us(now),
+        **snapshots.record_values(record),
+    }
     if not batch.keep_wake:
         values |= _wake(batch)
     last = advance_head(connection, len(rows))
@@ -75,7 +96,13 @@ def _append_events(connection: Connection, row: StreamRow, batch: Append, now: d
         Recorded(position=position, stream=batch.stream, version=number, recorded_at=now, event=event)
         for position, (number, event) in enumerate(new, start=last - len(new) + 1)
     )
-    return Appended(recorded=recorded, stream_id=row.id, version=version, record=record)
+    return Appended(
+        recorded=recorded,
+        stream_id=row.id,
+        record=record,
+        record_chars=len(values["record"]),
+        event_chars=sum(len(stored["payload"]) for stored in rows),
+    )
 
 
 def _wake(batch: Append) -> dict[str, Any]:

@@ -31,17 +31,21 @@ from relance.storage import (
     retention,
     snapshots,
 )
+from relance.storage.caches import VersionedCache
 from relance.storage.databases import Database
 from relance.storage.filesystems import file_system_of
 from relance.storage.mysql_servers import MysqlServer
 from relance.storage.places import SqlitePlace, read_place
+from relance.storage.recorded import StoryCache
 from relance.storage.retention import Pruned, Retention
+from relance.storage.snapshots import RecordCache
 from relance.storage.sqlite_files import SqliteFile
 from relance.storage.tokens import SqlTokens
 
 Listener = Callable[[tuple[Recorded, ...]], None]
 
-RECORDS_IN_MEMORY: Final = 512
+CACHE_CHARS: Final = 6_000_000
+"""Characters of JSON kept decoded, for records and for events: some 100 jobs in the midst of incidents."""
 REBUILT_AT_ONCE: Final = 50
 TAKEOVER_GRACE_S: Final = 10.0
 """Longest time limit of a command: a successor acts no sooner than lease + this (design 10)."""
@@ -57,7 +61,8 @@ class SqlHistory:
     def __init__(self, database: Database, takeover_grace_s: float = TAKEOVER_GRACE_S) -> None:
         self._database = database
         self._takeover_grace_s = takeover_grace_s
-        self._records = snapshots.Records(RECORDS_IN_MEMORY)
+        self._records: RecordCache = VersionedCache(CACHE_CHARS)
+        self._stories: StoryCache = VersionedCache(CACHE_CHARS)
         self._reports = reports.Reports()
         self._listeners: list[Listener] = []
         self.token_store = SqlTokens(database)
@@ -104,8 +109,7 @@ class SqlHistory:
         loop = asyncio.get_running_loop()
 
         def done(stored: appends.Appended) -> None:
-            if stored.record is not None and stored.stream_id is not None:
-                self._records.put(stored.stream_id, stored.version, stored.record)
+            stored.note(self._records, self._stories)
             if stored.recorded and self._listeners:
                 loop.call_soon_threadsafe(self._tell, stored.recorded)
 
@@ -125,7 +129,9 @@ class SqlHistory:
         return await self._database.read(lambda connection: snapshots.load(connection, stream, self._records))
 
     async def read(self, stream: Stream, after_version: int = 0) -> tuple[Recorded, ...]:
-        return await self._database.read(lambda connection: recorded.read_stream(connection, stream, after_version))
+        return await self._database.read(
+            lambda connection: recorded.read_stream(connection, stream, after_version, self._stories)
+        )
 
     async def follow(self, after: int, limit: int = 500) -> tuple[Recorded, ...]:
         return await self._database.read(lambda connection: recorded.events_beyond(connection, after, limit))
@@ -206,8 +212,9 @@ class SqlHistory:
 
     async def rebuild(self) -> int:
         """Write all projections anew, some streams at a time, so that appends go on meanwhile."""
-        last, count, total = 0, REBUILT_AT_ONCE, 0
-        while count == REBUILT_AT_ONCE:
+        last: int | None = 0
+        total = 0
+        while last is not None:
             some = partial(projections.rebuild_some, after=last, most=REBUILT_AT_ONCE)
             last, count = await self._database.write(some)
             self._records.clear()

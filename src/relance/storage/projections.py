@@ -44,15 +44,15 @@ def write_names(connection: Connection, stream_id: int, new: Iterable[Event]) ->
     put(connection, incident_names, *rows)
 
 
-def rebuild_some(connection: Connection, after: int, most: int) -> tuple[int, int]:
-    """Write the projections of the next streams anew: the last stream's id (`after` if there is none), and how many."""
+def rebuild_some(connection: Connection, after: int, most: int) -> tuple[int | None, int]:
+    """Write the projections of the next streams anew: where to go on (None: done), and how many had events."""
     rows = connection.execute(_NEXT_STREAMS, {"after": after, "most": most}).all()
-    for row in rows:
-        _rebuild(connection, row.id, Stream(name=from_payload(str, row.name)))
-    return (rows[-1].id if rows else after), len(rows)
+    rebuilt = [_rebuild(connection, row.id, Stream(name=from_payload(str, row.name))) for row in rows]
+    return (rows[-1].id if rows else None), sum(rebuilt)
 
 
-def _rebuild(connection: Connection, stream_id: int, stream: Stream) -> None:
+def _rebuild(connection: Connection, stream_id: int, stream: Stream) -> bool:
+    """Whether the stream has events."""
     stored = events_of(connection, stream_id, stream)
     record = fold(stream.name, (item.event for item in stored))
     values = snapshots.record_values(record)
@@ -68,6 +68,7 @@ def _rebuild(connection: Connection, stream_id: int, stream: Stream) -> None:
     connection.execute(delete(incident_names).where(incident_names.c.stream_id == stream_id))
     write_incidents(connection, stream_id, None, record)
     write_names(connection, stream_id, (item.event for item in stored))
+    return bool(stored)
 
 
 def _row(stream_id: int, incident: Incident) -> dict[str, object]:

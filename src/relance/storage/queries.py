@@ -14,7 +14,7 @@ from relance.domain.records import ClusterRecord, JobRecord, NodeRecord, Record
 from relance.domain.streams import Stream
 from relance.ports.histories import IncidentRow
 from relance.storage.columns import column_key, from_payload, from_us, to_us
-from relance.storage.snapshots import Records, records_of
+from relance.storage.snapshots import RecordCache, records_of
 from relance.storage.tables import AnyRow, incident_names, incidents, streams
 
 _STREAM: Final = select(streams.c.id, streams.c.version)
@@ -54,13 +54,13 @@ def next_due(connection: Connection) -> datetime | None:
     return None if at_us is None else from_us(at_us)
 
 
-def jobs(connection: Connection, kept: Records, cluster: str | None, limit: int) -> tuple[JobRecord, ...]:
+def jobs(connection: Connection, kept: RecordCache, cluster: str | None, limit: int) -> tuple[JobRecord, ...]:
     """Jobs, most recently changed first."""
     found = _records(connection, kept, _of_kind("job", cluster).order_by(streams.c.position.desc()).limit(limit))
     return tuple(record for record in found if isinstance(record, JobRecord))
 
 
-def find_jobs(connection: Connection, kept: Records, text: str) -> tuple[JobRecord, ...]:
+def find_jobs(connection: Connection, kept: RecordCache, text: str) -> tuple[JobRecord, ...]:
     """Jobs whose raw id, key or name is `text`, most recently changed first."""
     key = column_key(text)
     means = or_(
@@ -72,21 +72,21 @@ def find_jobs(connection: Connection, kept: Records, text: str) -> tuple[JobReco
     return tuple(record for record in found if isinstance(record, JobRecord))
 
 
-def nodes(connection: Connection, kept: Records, cluster: str | None) -> tuple[NodeRecord, ...]:
+def nodes(connection: Connection, kept: RecordCache, cluster: str | None) -> tuple[NodeRecord, ...]:
     """Nodes that have a history, by name."""
     found = _records(connection, kept, _of_kind("node", cluster))
     named = (record for record in found if isinstance(record, NodeRecord))
     return tuple(sorted(named, key=lambda record: (record.cluster, record.node)))
 
 
-def clusters(connection: Connection, kept: Records) -> tuple[ClusterRecord, ...]:
+def clusters(connection: Connection, kept: RecordCache) -> tuple[ClusterRecord, ...]:
     """Clusters that have a history, by name."""
     found = _records(connection, kept, _of_kind("cluster", None))
     named = (record for record in found if isinstance(record, ClusterRecord))
     return tuple(sorted(named, key=lambda record: record.cluster))
 
 
-def list_incidents(connection: Connection, kept: Records, wanted: IncidentFilter) -> tuple[IncidentRow, ...]:
+def list_incidents(connection: Connection, kept: RecordCache, wanted: IncidentFilter) -> tuple[IncidentRow, ...]:
     """Incidents, newest first."""
     query = _INCIDENT.order_by(incidents.c.opened_at_us.desc(), incidents.c.id_key).limit(wanted.limit)
     if wanted.open_only:
@@ -98,7 +98,7 @@ def list_incidents(connection: Connection, kept: Records, wanted: IncidentFilter
     return _incident_rows(connection, kept, connection.execute(query).all())
 
 
-def find_incident(connection: Connection, kept: Records, text: str) -> IncidentRow | None:
+def find_incident(connection: Connection, kept: RecordCache, text: str) -> IncidentRow | None:
     """The incident with this id or a unique beginning of it, or the one that has this advice or action."""
     key = column_key(text)
     named = select(incident_names.c.id_key).where(incident_names.c.name_key == key).scalar_subquery()
@@ -121,13 +121,13 @@ def _of_kind(kind: str, cluster: str | None) -> Select[Any]:
     return query if cluster is None else query.where(streams.c.cluster_key == column_key(cluster))
 
 
-def _records(connection: Connection, kept: Records, query: Select[Any]) -> list[Record]:
+def _records(connection: Connection, kept: RecordCache, query: Select[Any]) -> list[Record]:
     versions = {row.id: row.version for row in connection.execute(query)}
     found = records_of(connection, versions, kept)
     return [found[stream_id][1] for stream_id in versions if stream_id in found]
 
 
-def _incident_rows(connection: Connection, kept: Records, rows: Sequence[AnyRow]) -> tuple[IncidentRow, ...]:
+def _incident_rows(connection: Connection, kept: RecordCache, rows: Sequence[AnyRow]) -> tuple[IncidentRow, ...]:
     found = records_of(connection, {row.stream_id: row.version for row in rows}, kept)
     pairs = [(found[row.stream_id][1], row.id_key) for row in rows if row.stream_id in found]
     made = [_incident_row(record, id_key) for record, id_key in pairs if isinstance(record, JobRecord)]

@@ -12,8 +12,11 @@ from relance.domain.encoding import EncodingError
 from relance.domain.events import EVENT_TYPES, SCHEMA_VERSION, Event
 from relance.domain.streams import Recorded, Stream
 from relance.ports.histories import StorageUnusableError
+from relance.storage.caches import VersionedCache
 from relance.storage.columns import column_key, from_payload, from_us, to_payload, to_us
 from relance.storage.tables import AnyRow, events, head, streams
+
+StoryCache = VersionedCache[tuple[Recorded, ...]]
 
 _COLUMNS: Final = (events.c.position, events.c.version, events.c.type, events.c.recorded_at_us, events.c.payload)
 _OF_STREAM: Final = (
@@ -21,7 +24,7 @@ _OF_STREAM: Final = (
     .where(events.c.stream_id == bindparam("stream"), events.c.version > bindparam("after"))
     .order_by(events.c.version)
 )
-_STREAM_ID: Final = select(streams.c.id).where(streams.c.stream_key == bindparam("key"))
+_STREAM: Final = select(streams.c.id, streams.c.version).where(streams.c.stream_key == bindparam("key"))
 _BEYOND: Final = (
     select(*_COLUMNS, streams.c.name)
     .join(streams, streams.c.id == events.c.stream_id)
@@ -81,10 +84,20 @@ def events_of(connection: Connection, stream_id: int, stream: Stream, after_vers
     return tuple(_recorded(row, stream) for row in rows)
 
 
-def read_stream(connection: Connection, stream: Stream, after_version: int) -> tuple[Recorded, ...]:
+def read_stream(connection: Connection, stream: Stream, after_version: int, kept: StoryCache) -> tuple[Recorded, ...]:
     """The same for a stream given by its name; none for one that does not exist."""
-    stream_id = connection.scalars(_STREAM_ID, {"key": column_key(stream.name)}).one_or_none()
-    return () if stream_id is None else events_of(connection, stream_id, stream, after_version)
+    row = connection.execute(_STREAM, {"key": column_key(stream.name)}).one_or_none()
+    if row is None:
+        return ()
+    story = kept.get(row.id, row.version)
+    if story is None:
+        if after_version > 0:
+            return events_of(connection, row.id, stream, after_version)
+        rows = connection.execute(_OF_STREAM, {"stream": row.id, "after": 0}).all()
+        story = tuple(_recorded(stored, stream) for stored in rows)
+        if story:
+            kept.put(row.id, story[-1].version, story, sum(len(stored.payload) for stored in rows))
+    return tuple(item for item in story if item.version > after_version)
 
 
 def events_beyond(connection: Connection, after: int, limit: int) -> tuple[Recorded, ...]:

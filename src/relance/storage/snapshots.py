@@ -1,9 +1,7 @@
-"""Rows of streams: version, timer and folded record. Decoded records are kept in memory by stream and version."""
+"""Rows of streams: version, timer and folded record."""
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,6 +14,7 @@ from relance.domain.encoding import EncodingError
 from relance.domain.records import ClusterRecord, JobRecord, NodeRecord, Record, fold, new_record
 from relance.domain.streams import Stream
 from relance.ports.histories import ConflictError, Snapshot
+from relance.storage.caches import VersionedCache
 from relance.storage.columns import column_key, from_payload, from_us, to_payload
 from relance.storage.recorded import events_of
 from relance.storage.tables import AnyRow, streams
@@ -26,6 +25,8 @@ AT_ONCE: Final = 200
 """Records fetched by one statement."""
 
 RECORD_TYPES: Final[Mapping[str, type]] = {"job": JobRecord, "node": NodeRecord, "cluster": ClusterRecord}
+
+RecordCache = VersionedCache[Record]
 
 _FIND: Final = select(streams.c.id, streams.c.version, streams.c.wake_at_us).where(
     streams.c.stream_key == bindparam("key")
@@ -45,37 +46,6 @@ class StreamRow:
     id: int
     version: int
     wake_at: datetime | None
-
-
-class Records:
-    """The most recently used records, by stream id. A record belongs to one version for ever, so it cannot be stale."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._kept: OrderedDict[int, tuple[int, Record]] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def get(self, stream_id: int, version: int) -> Record | None:
-        """The record at exactly this version, if it is in memory."""
-        with self._lock:
-            known = self._kept.get(stream_id)
-            if known is None or known[0] != version:
-                return None
-            self._kept.move_to_end(stream_id)
-            return known[1]
-
-    def put(self, stream_id: int, version: int, record: Record) -> None:
-        """Keep a record whose transaction is committed."""
-        with self._lock:
-            self._kept[stream_id] = (version, record)
-            self._kept.move_to_end(stream_id)
-            while len(self._kept) > self._most:
-                self._kept.popitem(last=False)
-
-    def clear(self) -> None:
-        """Forget all."""
-        with self._lock:
-            self._kept.clear()
 
 
 def find(connection: Connection, stream: Stream, *, lock: bool = False) -> StreamRow | None:
@@ -118,7 +88,7 @@ def record_values(record: Record) -> dict[str, Any]:
     return values
 
 
-def load(connection: Connection, stream: Stream, kept: Records) -> Snapshot:
+def load(connection: Connection, stream: Stream, kept: RecordCache) -> Snapshot:
     """A stream's record, version and timer."""
     row = find(connection, stream)
     if row is None:
@@ -127,7 +97,7 @@ def load(connection: Connection, stream: Stream, kept: Records) -> Snapshot:
     return Snapshot(stream=stream, version=version, record=record, wake_at=row.wake_at)
 
 
-def record_of(connection: Connection, row: StreamRow, kept: Records) -> Record:
+def record_of(connection: Connection, row: StreamRow, kept: RecordCache) -> Record:
     """The record of a row that this transaction has locked.
 
     Not kept in memory: the row may come from a transaction that shares this commit and may yet fail.
@@ -136,7 +106,7 @@ def record_of(connection: Connection, row: StreamRow, kept: Records) -> Record:
     return record or _record(connection, connection.execute(_RECORDS, {"ids": [row.id]}).one())
 
 
-def records_of(connection: Connection, versions: Mapping[int, int], kept: Records) -> dict[int, tuple[int, Record]]:
+def records_of(connection: Connection, versions: Mapping[int, int], kept: RecordCache) -> dict[int, tuple[int, Record]]:
     """Version and record of streams, given by id with the versions that they had a moment ago."""
     found: dict[int, tuple[int, Record]] = {}
     missing: list[int] = []
@@ -149,7 +119,7 @@ def records_of(connection: Connection, versions: Mapping[int, int], kept: Record
     for begin in range(0, len(missing), AT_ONCE):
         for row in connection.execute(_RECORDS, {"ids": missing[begin : begin + AT_ONCE]}):
             record = _record(connection, row)
-            kept.put(row.id, row.version, record)
+            kept.put(row.id, row.version, record, len(row.record))
             found[row.id] = (row.version, record)
     return found
 

@@ -209,7 +209,7 @@ class MemoryHistory:
         for stream, row in self._rows.items():
             events = self._of_stream.get(stream, [])
             self._rows[stream] = replace(row, record=fold(stream.name, (item.event for item in events)))
-        return len(self._rows)
+        return len(list(self._stored()))
 
     async def close(self) -> None:
         """Nothing is held."""
