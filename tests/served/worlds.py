@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import httpx2
 from starlette.types import ASGIApp
@@ -10,7 +10,7 @@ from starlette.types import ASGIApp
 from relance.api import ServerParts, WebSettings, create_app
 from relance.console import create_console
 from relance.domain import events as e
-from relance.domain.advice import Command, Effect
+from relance.domain.advice import Answer, Command, Effect, Guard
 from relance.domain.progress import Phase, Progress
 from relance.domain.stages import Stage
 from relance.domain.streams import Stream
@@ -159,7 +159,13 @@ def view(raw_id: str, state: JobState, nodes: tuple[str, ...] = (), name: str = 
 
 
 def _asking(stage: Stage) -> tuple[e.Event, ...]:
-    story = values.whole_story("17", ASKING)[:7]
+    *story, issued = values.whole_story("17", ASKING)[:7]
+    assert isinstance(issued, e.AdviceIssued)
+    guards = (
+        Guard(name="over", answer=Answer.YES, reason="the attempt has ended"),
+        Guard(name="twin", answer=Answer.YES, reason="no other job is the same work"),
+    )
+    issued = replace(issued, advice=replace(issued.advice, guards=guards))
     effect = Effect(
         summary="requeue job 17 without n1",
         commands=(
@@ -171,4 +177,4 @@ def _asking(stage: Stage) -> tuple[e.Event, ...]:
     prepared = e.ActionPrepared(
         incident_id=ASKING, advice_id=ADVICE, generation=1, effect=effect, stage=stage, at=values.after(5)
     )
-    return (*story, prepared)
+    return (*story, issued, prepared)
