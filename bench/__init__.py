@@ -1,0 +1,1 @@
+"""Measurements that hold the bars: `python -m bench`."""

@@ -1,0 +1,70 @@
+"""`python -m bench [NAME...] [--quick] [--json] [--keep]`: measure, and hold the bars."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import sys
+import time
+from dataclasses import replace
+
+from bench.machines import commit, machine
+from bench.measures import Limit, Result
+from bench.pages import kept
+from relance.ports.clocks import SystemClock
+
+NAMES = ("detections", "restarts", "stories", "frights", "nodes", "bugs", "memory", "crashes", "quiet")
+"""One module of `bench.bars` each, the short ones first."""
+
+
+def main() -> int:
+    """Measure what is asked for; 0 when all bars were held, 1 when one was not."""
+    parser = argparse.ArgumentParser(prog="bench", description="Measure, and hold the bars.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which; default all: {', '.join(NAMES)}")
+    parser.add_argument("--quick", action="store_true", help="fewer and shorter runs, for a first look")
+    parser.add_argument("--json", action="store_true", help="only JSON on standard output")
+    parser.add_argument("--keep", action="store_true", help="write the results to docs/reference/measured")
+    options = parser.parse_args()
+    if unknown := [name for name in options.names if name not in NAMES]:
+        parser.error(f"no benchmark {', '.join(unknown)}; there are {', '.join(NAMES)}")
+    results: list[Result] = []
+    for name in options.names or NAMES:
+        _say(f"{name} ...")
+        result = _measured(name, quick=options.quick)
+        results.append(result)
+        _tell(result)
+    if options.keep:
+        kept(results, SystemClock().now().date().isoformat())
+    if options.json:
+        found = {"machine": machine(), "commit": commit(), "results": {each.name: each.data for each in results}}
+        sys.stdout.write(json.dumps(found, indent=2) + "\n")
+    return 0 if all(result.is_held for result in results) else 1
+
+
+def _measured(name: str, *, quick: bool) -> Result:
+    begun = time.monotonic()
+    try:
+        result: Result = importlib.import_module(f"bench.bars.{name}").measure(quick=quick)
+    except Exception as error:  # noqa: BLE001 -- one broken benchmark must not hide the others
+        limit = Limit(name="measured", value=None, most=0, unit="")
+        result = Result(name=name, measure=name, limits=(limit,), wrong=(f"{type(error).__name__}: {error}",))
+    return replace(result, duration_s=time.monotonic() - begun, is_quick=quick)
+
+
+def _tell(result: Result) -> None:
+    for limit in result.limits:
+        value = "nothing" if limit.value is None else f"{limit.value:g}"
+        word = "held" if limit.is_held else "NOT HELD"
+        _say(f"  {limit.name}: {value} of {limit.most:g} {limit.unit} {word}")
+    for sentence in result.wrong:
+        _say(f"  wrong: {sentence}")
+    _say(f"  {'held' if result.is_held else 'NOT HELD'}, {result.duration_s:.0f} s")
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
