@@ -32,10 +32,6 @@ def _iso(at: datetime) -> str:
     return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _words(value: str) -> str:
-    return value.replace("_", " ")
-
-
 def _upfirst(text: str) -> str:
     """The first letter large, the rest as it is: node names keep theirs."""
     return text[:1].upper() + text[1:]
@@ -53,7 +49,7 @@ _environment.filters.update(
     clock=_clock,
     stamp=_stamp,
     iso=_iso,
-    words=_words,
+    words=wordings.name,
     upfirst=_upfirst,
     duration=wordings.duration,
     steps=wordings.steps,

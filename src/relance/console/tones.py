@@ -49,7 +49,8 @@ _TONES: dict[object, str] = {
     NodeState.DOWN: BAD,
     NodeState.UNKNOWN: WARN,
 }
-_GLYPHS = {GOOD: "✓", BUSY: "…", WARN: "?", BAD: "✗", QUIET: "·"}
+_UNKNOWN = frozenset({Answer.UNKNOWN, JobState.UNKNOWN, NodeState.UNKNOWN})
+_GLYPHS = {GOOD: "✓", BUSY: "…", WARN: "!", BAD: "✗", QUIET: "·"}
 
 
 def tone(state: object) -> str:
@@ -58,5 +59,5 @@ def tone(state: object) -> str:
 
 
 def glyph(state: object) -> str:
-    """The sign of a state's tone."""
-    return _GLYPHS[tone(state)]
+    """The sign of a state's tone; what is unknown is asked."""
+    return "?" if state in _UNKNOWN else _GLYPHS[tone(state)]

@@ -128,14 +128,14 @@ def headline(facts: JobFacts) -> str:
         return f"queued: {facts.view.reason}"
     if facts.state is JobState.UNKNOWN:
         return "not known: the scheduler does not show it"
-    return str(facts.state.value).replace("_", " ")
+    return wordings.name(facts.state.value)
 
 
 def incident_headline(facts: JobFacts, incident: Incident) -> str:
     """An incident in half a line: what it is, then where it stands."""
-    what = incident.verdict.cause.replace("_", " ") if incident.verdict else "something is wrong"
+    what = wordings.name(incident.verdict.cause) if incident.verdict else "something is wrong"
     if not incident.is_open and incident.end is not None:
-        return f"{what}: {incident.end.value.replace('_', ' ')}"
+        return f"{what}: {wordings.name(incident.end.value)}"
     return f"{what}: {next_of(facts, incident)}"
 
 
@@ -217,7 +217,7 @@ def _running(facts: JobFacts) -> str:
             return "not known: the scheduler does not show the job, and its end was not seen"
         case _:
             ended = (view.ended_at if view else None) or (last.ended_at if last else None)
-            words = facts.state.value.replace("_", " ")
+            words = wordings.name(facts.state.value)
             return f"no: attempt {number} ended as {words} at {wordings.moment(ended, now)}"
 
 

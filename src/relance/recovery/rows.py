@@ -66,7 +66,8 @@ class IncidentItem:
     hold: bool
     excluded: tuple[str, ...]
     times: Milestones
-    headline: str
+    next: str
+    """What happens next, or how it ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from relance.domain.streams import Recorded
 from relance.domain.views import ClusterReport, NodeState, NodeView
 from relance.ports.histories import IncidentRow
 from relance.recovery import wordings
-from relance.recovery.answers import JobFacts, headline, incident_headline
+from relance.recovery.answers import JobFacts, headline, next_of
 from relance.recovery.gatings import waits_for, why_not_approvable
 from relance.recovery.rows import AdviceRow, HistoryRow, IncidentItem, JobRow, NodeRow, StageRow
 from relance.recovery.tellings import told
@@ -41,8 +41,8 @@ def job_row(facts: JobFacts) -> JobRow:
     )
 
 
-def incident_item(row: IncidentRow, headline: str = "") -> IncidentItem:
-    """The row of one incident. `headline` comes from the job's facts where those are at hand."""
+def incident_item(row: IncidentRow, then: str = "") -> IncidentItem:
+    """The row of one incident. `then`, what happens next, comes from the job's facts where those are at hand."""
     incident, verdict, advice = row.incident, row.incident.verdict, row.incident.advice
     return IncidentItem(
         id=incident.id,
@@ -64,7 +64,7 @@ def incident_item(row: IncidentRow, headline: str = "") -> IncidentItem:
         hold=advice.hold if advice else False,
         excluded=advice.exclude if advice else (),
         times=incident.times,
-        headline=headline or _short(incident),
+        next=then or _short(incident),
     )
 
 
@@ -79,7 +79,7 @@ def incident_of(facts: JobFacts, incident: Incident) -> IncidentItem:
         workflow=record.workflow,
         incident=incident,
     )
-    return incident_item(row, incident_headline(facts, incident))
+    return incident_item(row, next_of(facts, incident))
 
 
 def advice_row(facts: JobFacts, incident: Incident) -> AdviceRow | None:
@@ -173,6 +173,5 @@ def history_row(recorded: Recorded) -> HistoryRow:
 
 
 def _short(incident: Incident) -> str:
-    what = incident.verdict.cause.replace("_", " ") if incident.verdict else "something is wrong"
-    word = incident.end.value if incident.end else incident.state.value
-    return f"{what}: {word.replace('_', ' ')}"
+    word = wordings.name(incident.end.value if incident.end else incident.state.value)
+    return f"{word}: {incident.end_reason}" if incident.end_reason else word

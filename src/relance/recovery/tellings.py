@@ -82,7 +82,7 @@ def _ended_attempt(event: e.AttemptEnded) -> Telling:
         facts.append(f"highest step {wordings.steps(event.highest_step)}")
     if event.durable_step is not None:
         facts.append(f"last checkpoint {wordings.steps(event.durable_step)}")
-    title = f"Attempt {event.attempt.restart_count + 1} ended: {event.outcome.value}"
+    title = f"Attempt {event.attempt.restart_count + 1} ended: {wordings.name(event.outcome.value)}"
     return Telling(title=title, detail=", ".join(fact for fact in facts if fact), at=event.ended_at)
 
 
@@ -101,7 +101,7 @@ def _finding(event: e.FindingReported) -> Telling:
     finding = event.finding
     suspected = " (suspected)" if finding.certainty is Certainty.SUSPECTED else ""
     return Telling(
-        title=f"{_FINDINGS[finding.kind]}{suspected}: {finding.symptom}",
+        title=f"{_FINDINGS[finding.kind]}{suspected}: {wordings.name(finding.symptom)}",
         detail=finding.summary,
         at=finding.first_evidence_at,
         who=finding.detector,
@@ -120,9 +120,9 @@ def _incident(event: e.IncidentOpened | e.FindingAttached | e.VerdictReached | e
             detail = (
                 f"{verdict.summary}; {wordings.fault(verdict)}; confidence {wordings.confidence(verdict.confidence)}"
             )
-            return Telling(title=f"Verdict: {verdict.domain.value}, {verdict.cause}", detail=detail, at=event.at.at)
+            return Telling(title=f"Verdict: {verdict.domain.value}, {wordings.name(verdict.cause)}", detail=detail, at=event.at.at)
         case e.IncidentClosed():
-            title = f"Incident closed: {event.end.value.replace('_', ' ')}"
+            title = f"Incident closed: {wordings.name(event.end.value)}"
             return Telling(title=title, detail=event.reason, at=event.at)
 
 
