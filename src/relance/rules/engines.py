@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import re2
 
 from relance.domain.log_texts import line_end, line_start
-from relance.rules.patterns import LineMatcher, Pattern, options
+from relance.rules.patterns import Pattern, options
 
 
 class Engine(Protocol):
@@ -26,38 +26,32 @@ class Engine(Protocol):
 
 
 class Re2Engine:
-    """Google's RE2: one automaton for all patterns runs over the block, a second one tells which of them it was.
+    """Google's RE2: one automaton tells in one pass which patterns match anywhere in the block, often none.
 
-    Python sees only lines on which at least one pattern matches.
+    Each of these then looks for its lines alone; a single pattern is several times as fast as all together. A set never
+    gives up when its automaton grows, unlike an alternation of the same patterns, which falls back to a slow search.
     """
 
-    __slots__ = ("_any", "_each", "_which")
+    __slots__ = ("_each", "_which")
 
     def __init__(self, patterns: Sequence[Pattern]) -> None:
         quiet = options(captures=False)
-        self._each = [LineMatcher(pattern) for pattern in patterns]
-        self._any: Any = re2.compile(b"|".join(pattern.source for pattern in patterns), quiet) if patterns else None
+        self._each: list[Any] = [re2.compile(pattern.source, quiet) for pattern in patterns]
         self._which: Any = re2.Set.SearchSet(quiet)
         for pattern in patterns:
             self._which.Add(pattern.source)
         self._which.Compile()
 
     def find(self, data: bytes) -> list[tuple[int, int, int]]:
-        if self._any is None:
-            return []
-        return [(index, start, end) for start, end in self._lines(data) for index in self._matching(data[start:end])]
+        found = [
+            (start, end, index) for index in self._which.Match(data) or () for start, end in self._lines(index, data)
+        ]
+        return [(index, start, end) for start, end, index in sorted(found)]
 
-    def _lines(self, data: bytes) -> Iterator[tuple[int, int]]:
-        """The lines on which anything matches."""
-        search, position = self._any.search, 0
+    def _lines(self, index: int, data: bytes) -> Iterator[tuple[int, int]]:
+        """The lines that one pattern matches."""
+        search, position = self._each[index].search, 0
         while position < len(data) and (found := search(data, position)):
             start, end = line_start(data, found.start()), line_end(data, found.start())
             yield start, end
             position = end + 1
-
-    def _matching(self, line: bytes) -> Sequence[int]:
-        """Which patterns match the line. A set that runs out of memory says nothing at all: then each is tried."""
-        found = self._which.Match(line)
-        if found:
-            return sorted(found)
-        return [index for index, matcher in enumerate(self._each) if matcher.span(line) is not None]

@@ -24,6 +24,7 @@ MOST_CAPTURE_CHARS = 300
 _BEFORE_MATCH_BYTES = 512
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _WHAT_TELLS_APART = ("rank", "task", "node", "peer", "host", "pci", "gpu", "device", "local_rank")
+_NAMES_THAT_TELL_APART = frozenset(_WHAT_TELLS_APART)
 
 
 class FoundLine:
@@ -78,7 +79,10 @@ class HitMaker:
 
     def identity(self, rule: Rule, line: FoundLine) -> tuple[object, ...]:
         """What tells two hits of one rule apart: rank, node, device, peer."""
-        captures = self._captures(rule, line, line.part_for(rule))
+        if rule.table or self._matchers[rule.id].names & _NAMES_THAT_TELL_APART:
+            captures = self._captures(rule, line, line.part_for(rule))
+        else:
+            captures = dict(_told_by(line))
         return (self._rank(line, captures), *(captures.get(name) for name in _WHAT_TELLS_APART))
 
     def hit(self, rule: Rule, line: FoundLine) -> RuleHit:

@@ -50,18 +50,14 @@ def options(*, captures: bool) -> re2.Options:
 
 
 class LineMatcher:
-    """One compiled pattern, for single lines."""
+    """One compiled pattern, for single lines; `names` are its named groups."""
 
-    __slots__ = ("_names", "_regexp")
+    __slots__ = ("_names", "_regexp", "names")
 
     def __init__(self, pattern: Pattern) -> None:
         self._regexp: Any = re2.compile(pattern.source, options(captures=True))
         self._names = tuple((name.decode("ascii"), at) for name, at in self._regexp.groupindex.items())
-
-    @property
-    def names(self) -> frozenset[str]:
-        """The named groups."""
-        return frozenset(name for name, _ in self._names)
+        self.names = frozenset(name for name, _ in self._names)
 
     def span(self, line: bytes) -> tuple[int, int] | None:
         """Where the pattern first matches in the line."""
