@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from relance.attribution.places import node_of, rank_of
-from relance.attribution.symptoms import NOT_FAULTS, PROCESS_DEATHS, cancels
+from relance.attribution.symptoms import FROM_SCHEDULER, NOT_FAULTS, PROCESS_DEATHS, cancels
 from relance.domain.faults import Role, Scope
 from relance.domain.findings import RuleHit
 from relance.domain.progress import Progress
@@ -55,6 +55,11 @@ class Clue:
     def of_host(self) -> bool:
         """Whether a kernel or a device manager wrote it, which no program of the job can."""
         return self.hit.scope in HOST_SCOPES
+
+    @property
+    def of_scheduler(self) -> bool:
+        """Whether the scheduler wrote it."""
+        return self.hit.scope is Scope.SCHEDULER or self.hit.symptom in FROM_SCHEDULER
 
     @property
     def is_death(self) -> bool:
@@ -155,11 +160,9 @@ def _after_teardown(clues: tuple[Clue, ...]) -> tuple[Clue, ...]:
 
 
 def _is_after(clue: Clue, mark: Clue) -> bool:
-    of_scheduler = mark.hit.scope is Scope.SCHEDULER
-    if clue.is_death:
-        if not of_scheduler:
-            return lead_s(mark, clue) > _DEATH_SLACK_S
-    elif clue.hit.scope is not Scope.APPLICATION:
+    if clue.is_death and not mark.of_scheduler:
+        return lead_s(mark, clue) > _DEATH_SLACK_S
+    if clue.of_host or (clue.of_scheduler and not clue.is_death):
         return False
     if mark.hit.file == clue.hit.file:
         return mark.hit.offset < clue.hit.offset

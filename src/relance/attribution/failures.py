@@ -8,14 +8,15 @@ from relance.attribution.clues import Clue
 from relance.attribution.explanations import Explanation, Trust
 from relance.attribution.intents import is_wish
 from relance.attribution.suspicions import alike, is_shared, is_widespread, suspects_of
-from relance.attribution.symptoms import CLASSLESS_KILLS, words
-from relance.domain.faults import FaultDomain, RestartHint, Role, Scope, SuspectKind
+from relance.attribution.symptoms import CLASSLESS_KILLS, SAME_DEVICE_ONLY, words
+from relance.domain.faults import FaultDomain, RestartHint, Role, SuspectKind
 from relance.domain.findings import Certainty, Finding, FindingKind
 from relance.domain.verdicts import CaseFile
 from relance.domain.views import JobState, JobView
 
 _POINTERS = (SuspectKind.RANK, SuspectKind.PEER)
 _SIGKILL, _KILLED_EXIT = 9, 137
+_OF_NODES = (FaultDomain.HARDWARE, FaultDomain.SYSTEM, FaultDomain.INTERCONNECT, FaultDomain.STORAGE)
 _OWN_DOMAINS = (FaultDomain.APPLICATION, FaultDomain.USER)
 
 
@@ -57,7 +58,7 @@ def _is_own_side(clue: Clue) -> bool:
     """Whether a line is about the job's own processes: its output, their ends, and what a host did to them."""
     if clue.of_host:
         return clue.hit.domain in _OWN_DOMAINS
-    return clue.hit.scope is Scope.APPLICATION or clue.role is Role.MAYBE or clue.hit.domain in _OWN_DOMAINS
+    return not (clue.of_scheduler and clue.role is Role.ROOT and clue.hit.domain in _OF_NODES)
 
 
 def _firsts(clues: Iterable[Clue]) -> tuple[Clue, ...]:
@@ -78,7 +79,8 @@ def _of_clue(clue: Clue, case: CaseFile, clues: tuple[Clue, ...]) -> Explanation
     shared = is_shared(hit.domain, hit.symptom, case.fleet, case.as_of)
     shared = shared or (wide and hit.domain not in _OWN_DOMAINS and hit.domain is not FaultDomain.UNKNOWN)
     no_class = hit.symptom in CLASSLESS_KILLS
-    suspects = () if wide or shared or no_class else suspects_of(group, case, clues)
+    nobody = wide or shared or no_class or _is_no_nodes_fault(clue)
+    suspects = () if nobody else suspects_of(group, case, clues)
     trust, confidence = _standing(clue)
     return Explanation(
         trust=trust,
@@ -92,6 +94,12 @@ def _of_clue(clue: Clue, case: CaseFile, clues: tuple[Clue, ...]) -> Explanation
         suspects=suspects,
         shared=shared,
     )
+
+
+def _is_no_nodes_fault(clue: Clue) -> bool:
+    """Whether a row is about the program wherever it runs, even if it names where that was."""
+    own = clue.role is Role.ROOT and clue.hit.domain in _OWN_DOMAINS and clue.hit.symptom not in SAME_DEVICE_ONLY
+    return clue.hit.restart is RestartHint.NO or (own and clue.hit.restart is not RestartHint.EXCLUDE)
 
 
 def _standing(clue: Clue) -> tuple[Trust, float]:

@@ -34,9 +34,7 @@ def fingerprint(explanation: Explanation, case: CaseFile) -> str:
     first = explanation.first
     if first is None:
         return stable_id("fp", explanation.domain.value, explanation.cause)
-    return stable_id(
-        "fp", explanation.cause, normalised(deciding_line(first), case), own_frame(first.hit.excerpt) or ""
-    )
+    return stable_id("fp", explanation.cause, normalised(deciding_line(first), case), own_frame(first) or "")
 
 
 def deciding_line(clue: Clue) -> str:
@@ -45,15 +43,20 @@ def deciding_line(clue: Clue) -> str:
     Of a chain of exceptions the first is the candidate (A047).
     """
     lines = [_LABEL.sub("", line).strip() for line in clue.hit.excerpt.splitlines()]
+    if "exception" in clue.hit.captures and lines:
+        return lines[-1]
     errors = [line for line in lines if _ERROR.match(line)]
     return next(iter(errors or filter(None, lines)), "")
 
 
-def own_frame(excerpt: str) -> str | None:
-    """The innermost frame of a traceback that lies in the job's own code, as `file:line function`."""
+def own_frame(clue: Clue) -> str | None:
+    """The innermost frame of a traceback that lies in the job's own code, as `file:line in function`."""
+    told = clue.hit.captures.get("frame")
+    if told:
+        return told.rsplit("/", 1)[-1]
     frames = [
-        f"{found['path'].rsplit('/', 1)[-1]}:{found['line']} {found['function'] or ''}".rstrip()
-        for found in _FRAME.finditer(excerpt)
+        f"{found['path'].rsplit('/', 1)[-1]}:{found['line']} in {found['function'] or '?'}"
+        for found in _FRAME.finditer(clue.hit.excerpt)
         if not _LIBRARY.search(found["path"])
     ]
     return frames[-1] if frames else None

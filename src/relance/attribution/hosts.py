@@ -9,7 +9,7 @@ from relance.attribution.clues import Clue, lead_s
 from relance.attribution.explanations import Explanation, Trust
 from relance.attribution.suspicions import alike, is_shared, is_widespread, suspects_of
 from relance.attribution.symptoms import ORDERS_OF_THE_DRIVER, words
-from relance.domain.faults import FaultDomain, RestartHint, Role, Scope
+from relance.domain.faults import FaultDomain, RestartHint, Role
 from relance.domain.verdicts import CaseFile, Strength, Suspect
 from relance.domain.views import JobState, NodeState, NodeView
 
@@ -57,7 +57,7 @@ def node_explanations(case: CaseFile, clues: tuple[Clue, ...]) -> tuple[Explanat
     """What the scheduler says of nodes: its lines in the job's output, its states and reasons of nodes."""
     told = [
         clue for clue in clues
-        if clue.hit.scope is Scope.SCHEDULER and clue.role is Role.ROOT and clue.hit.domain in _HOST_DOMAINS
+        if clue.of_scheduler and clue.role is Role.ROOT and clue.hit.domain in _HOST_DOMAINS
     ]  # fmt: skip
     found = [_of_statement(clue, case, clues) for clue in told[:1]]
     found += [_of_state(view, case) for view in case.node_views if _is_lost(view, case)]

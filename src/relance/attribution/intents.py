@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from relance.attribution.clues import Clue, lead_s
 from relance.attribution.explanations import Explanation, Trust
 from relance.attribution.symptoms import CANCELLED_BY_TEXT, FINISHED, PERSONS_WISH, PROCESS_EXITS, TERM_SIGNALS
-from relance.domain.faults import FaultDomain, RestartHint, Role, Scope
+from relance.domain.faults import FaultDomain, RestartHint, Role
 from relance.domain.verdicts import CaseFile
 from relance.domain.views import JobState, JobView
 
@@ -59,7 +59,7 @@ def _by_lines(case: CaseFile, clues: tuple[Clue, ...]) -> Explanation | None:
     for clue in clues:
         if not is_wish(clue) or clue.outlived:
             continue
-        if clue.hit.symptom in CANCELLED_BY_TEXT and _is_denied(case.job, clue):
+        if clue.hit.symptom in CANCELLED_BY_TEXT and _is_denied(case.job):
             continue
         if _has_earlier_cause(clue, clues):
             continue
@@ -68,10 +68,8 @@ def _by_lines(case: CaseFile, clues: tuple[Clue, ...]) -> Explanation | None:
     return None
 
 
-def _is_denied(job: JobView | None, clue: Clue) -> bool:
+def _is_denied(job: JobView | None) -> bool:
     """Whether the scheduler's books say that nobody cancelled: it writes such a line for a failed step, too."""
-    if clue.hit.scope is not Scope.SCHEDULER:
-        return True
     return job is not None and job.state.is_failure and job.steps is not None
 
 
@@ -109,7 +107,7 @@ def _by_signal(case: CaseFile, clues: tuple[Clue, ...]) -> Explanation | None:
 def _is_earlier_failure(clue: Clue) -> bool:
     if clue.outlived or clue.hit.symptom in TERM_SIGNALS:
         return False
-    own_end = clue.hit.symptom in PROCESS_EXITS and clue.hit.captures.get("code") not in _TERM_CODES
+    own_end = clue.hit.symptom in PROCESS_EXITS and clue.hit.captures.get("exit") not in _TERM_CODES
     return clue.may_be_cause or own_end
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from relance.domain.faults import Scope
+from relance.attribution.symptoms import FROM_SCHEDULER
 from relance.domain.findings import RuleHit
 from relance.domain.verdicts import CaseFile
 
@@ -20,10 +20,10 @@ def node_named(text: str | None, nodes: tuple[str, ...]) -> str | None:
 
 
 def rank_of(hit: RuleHit) -> int | None:
-    """The rank that logged a hit, or that the scheduler's line names."""
+    """The rank that logged a hit, or that the line is about."""
     if hit.rank is not None:
         return hit.rank
-    return _number(hit, "task" if hit.scope is Scope.SCHEDULER else "rank")
+    return _number(hit, "task" if hit.symptom in FROM_SCHEDULER else "rank")
 
 
 def node_of(hit: RuleHit, case: CaseFile) -> str | None:
@@ -32,16 +32,17 @@ def node_of(hit: RuleHit, case: CaseFile) -> str | None:
     The scheduler's own line is believed about the node that it names. Otherwise path and label come first, then the
     rank's place in the allocation, then a host in the line's prefix.
     """
-    named = node_named(hit.captures.get("node") or hit.captures.get("host"), case.nodes)
-    if hit.scope is Scope.SCHEDULER and named is not None:
+    named = node_named(hit.captures.get("node"), case.nodes)
+    if hit.symptom in FROM_SCHEDULER and named is not None:
         return named
     if hit.node is not None:
         return node_named(hit.node, case.nodes) if case.nodes else hit.node
     rank = rank_of(hit)
     if rank is not None and rank in case.rank_to_node:
         return case.rank_to_node[rank]
-    if named is not None:
-        return named
+    host = node_named(hit.captures.get("host"), case.nodes)
+    if host is not None:
+        return host
     return case.nodes[0] if len(case.nodes) == 1 else None
 
 

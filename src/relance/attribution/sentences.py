@@ -40,7 +40,7 @@ def summary(explanation: Explanation) -> str:
     if first is None:
         return f"{head}: {explanation.because}"
     quote = deciding_line(first)
-    frame = own_frame(first.hit.excerpt) if explanation.is_own else None
+    frame = own_frame(first) if explanation.is_own else None
     told = f"{head}: {explanation.because}"
     if quote:
         told += f': "{quote[:_QUOTE]}"'

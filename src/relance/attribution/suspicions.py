@@ -64,7 +64,7 @@ def suspects_of(group: tuple[Clue, ...], case: CaseFile, others: tuple[Clue, ...
     kind = first.hit.suspect
     if first.hit.symptom in SAME_DEVICE_ONLY:
         return _one_each(((clue, clue.node) for clue in group if clue.hit.device), case, others)[:1]
-    if kind is SuspectKind.SELF:
+    if kind is SuspectKind.SELF or (kind is SuspectKind.PEER and first.of_scheduler):
         return _one_each(((clue, clue.node) for clue in group), case, others)
     if kind is SuspectKind.RANK:
         ranks = ((clue, node_of_named_rank(clue.hit, case) or clue.node) for clue in group)

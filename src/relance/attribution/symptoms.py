@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+FROM_SCHEDULER = frozenset({
+    "command_not_executable", "launch_failed", "launch_revoked", "node_failed", "preempted", "requeued",
+    "step_cancelled", "step_create_failed", "step_teardown", "step_teardown_stuck", "task_crash", "task_exit",
+    "task_killed", "task_terminated", "time_limit", "user_cancelled",
+})  # fmt: skip
+"""What srun and slurmstepd write, into the job's own output as a rule: the node that they name is the scheduler's."""
+
 PERSONS_WISH = frozenset({"user_cancelled", "interrupted", "operator_reboot", "drain", "user_exclusion"})
 """A person's decision, as against a person's mistake in a setting, which has the same domain."""
 
 CANCELLED_BY_TEXT = frozenset({"user_cancelled"})
 """The scheduler also writes this when it takes down a step that has failed: its books must not say otherwise."""
 
-TERM_SIGNALS = frozenset({"agent_signalled", "terminated"})
+TERM_SIGNALS = frozenset({"agent_signalled", "task_terminated", "terminated"})
 """SIGTERM that reached the job's processes."""
 
 PROCESS_DEATHS = frozenset({
@@ -38,12 +45,13 @@ RECOVERIES: Mapping[str, frozenset[str]] = {
     "nfs_recovered": frozenset({"nfs_stall"}),
     "lustre_recovered": frozenset({"lustre_lost", "lustre_evicted"}),
     "gpu_recovery_none": ORDERS_OF_THE_DRIVER,
+    "port_up": frozenset({"port_down"}),
     "power_smoothing_on": frozenset({"power_smoothing_off_or_worn"}),
 }
 """For each recovery row the rows that it cancels (20.14); any other `x_recovered` cancels rows that begin with `x_`."""
 
-SAME_DEVICE_ONLY = frozenset({"gpu_sm_exception_app", "gpu_page_fault_app"})
-"""Xid 13 and 31: the application's, unless the same GPU repeats (20.9)."""
+SAME_DEVICE_ONLY = frozenset({"gpu_page_fault_app", "gpu_sm_exception_app", "illegal_memory_access"})
+"""Xid 13 and 31 and their echo in the program: the application's, unless the same GPU repeats (20.9)."""
 
 NOT_FAULTS = frozenset({"cold_start_unwanted", "cold_start"})
 """A first attempt finds no checkpoint either; a new attempt that did not resume has a finding of its own."""

@@ -14,6 +14,7 @@ _DAY = timedelta(hours=24)
 _ONCE = 1
 _NO_SIGN_OF_A_NODE = (FaultDomain.APPLICATION, FaultDomain.USER, FaultDomain.UNKNOWN)
 DID_NOT_RESUME = "did_not_resume"
+LAUNCH_REVOKED = "launch_revoked"
 
 
 def spent(question: Question) -> str | None:
@@ -28,9 +29,22 @@ def restarts_since_progress(question: Question) -> int:
     return sum(item.restarted_by_us for item in _since_progress(question))
 
 
+def _counted(question: Question) -> tuple[EarlierAttempt, ...]:
+    """The earlier attempts that count.
+
+    One that died at launch because we started it too soon is repeated once and counts for nothing (design 10).
+    """
+    pairs = zip((None, *question.earlier), question.earlier, strict=False)
+    return tuple(
+        item
+        for before, item in pairs
+        if item.cause != LAUNCH_REVOKED or (before is not None and before.cause == LAUNCH_REVOKED)
+    )
+
+
 def _since_progress(question: Question) -> Iterator[EarlierAttempt]:
     """The latest attempts, newest first, back to the last one that made progress."""
-    for item in reversed(question.earlier):
+    for item in reversed(_counted(question)):
         if item.made_progress:
             return
         yield item
@@ -55,7 +69,7 @@ def _without_progress(question: Question) -> str | None:
 
 def _per_day(question: Question) -> str | None:
     recent = [
-        item for item in question.earlier
+        item for item in _counted(question)
         if item.restarted_by_us and (item.ended_at is None or question.now - item.ended_at <= _DAY)
     ]  # fmt: skip
     allowed = question.limits.restarts.per_day
@@ -67,7 +81,7 @@ def _in_all(question: Question) -> str | None:
     wish = question.record.wish.max_restarts
     if wish is not None and wish < allowed:
         allowed, who = wish, "wanted by the job"
-    count = sum(item.restarted_by_us for item in question.earlier)
+    count = sum(item.restarted_by_us for item in _counted(question))
     return f"{_times(count)} in all, {allowed} {who}" if count >= allowed else None
 
 
