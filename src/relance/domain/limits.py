@@ -69,6 +69,8 @@ class StormLimits:
     after_storm_refill_s: float = 6.0
     park_s: float = 1800.0
     park_max_s: float = 14400.0
+    park_refill_s: float = 1.0
+    """Parking is metered apart from restarts: it must reach every ended job before the scheduler forgets it."""
     clear_after_s: float = 300.0
     """A storm clears by itself when nothing new of its kind came for this long."""
 

@@ -92,9 +92,21 @@ def _advise(
             generation=_next_generation(record, incident),
         )
     )
-    if old is not None and incident.state is IncidentState.ADVISED and not _is_due(old, fresh, situation.now):
+    in_force = old if incident.state is IncidentState.ADVISED else None
+    if in_force is not None and not (_is_looking(situation) and _is_due(in_force, fresh, situation.now)):
         return (), fresh
     return (e.AdviceIssued(incident_id=incident.id, advice=fresh, at=Stamp(at=situation.now, clock="server")),), fresh
+
+
+def _is_looking(situation: Situation) -> bool:
+    """Whether the scheduler was looked at just now.
+
+    Without a look nothing is known that was not known when the advice was given, and an approval of it should not be
+    lost because a look took long: the claim asks for a fresh one anyway.
+    """
+    report = situation.report
+    most_s = situation.rules.limits.view_max_age_s
+    return report is not None and (situation.now - report.as_of).total_seconds() <= most_s
 
 
 def _is_due(old: Advice, fresh: Advice, now: datetime) -> bool:

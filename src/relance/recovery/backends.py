@@ -29,7 +29,7 @@ from relance.ports.histories import (
     Snapshot,
 )
 from relance.recovery.assigning import assignment, followed, view_of
-from relance.recovery.claims import Counter, action_id, incident_of, refusal, restart_permits, started
+from relance.recovery.claims import Counter, action_id, incident_of, permits, refusal, started
 from relance.recovery.intake import finding_events
 from relance.recovery.live import Bell, Live
 from relance.recovery.loop import Loop
@@ -85,7 +85,8 @@ class LocalBackend:
         now, rules = self._clock.now(), self._site.rules(cluster)
         position = await self._history.head()
         found = []
-        report = self._live.reports.get(cluster)
+        # A server that has just started has not been told yet, and nobody should stop following for that.
+        report = self._live.reports.get(cluster) or await self._history.report(cluster)
         stages = await self._cluster(cluster)
         for view in report.jobs if report else ():
             record = (await self._history.load(Stream.of_job(view.job_key(cluster)))).record
@@ -191,7 +192,7 @@ class LocalBackend:
                 keep_wake=True,
                 unchanged=((cluster.stream, cluster.version),),  # a stage set meanwhile counts before this begins
                 unique=(f"restart/{claim.attempt}",),
-                permits=restart_permits(stages, record, rules.limits.storms),
+                permits=permits(claim, stages, record, rules.limits.storms),
                 lease=Lease(
                     cluster=claim.cluster, holder=claim.holder, epoch=claim.lease_epoch, duration_s=rules.lease_s
                 ),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from relance.domain import events as e
-from relance.domain.advice import Answer, Claim, PermitWish
+from relance.domain.advice import ActionKind, Answer, Claim, PermitWish
 from relance.domain.incidents import Incident, IncidentState
 from relance.domain.keys import stable_id
 from relance.domain.limits import StormLimits
@@ -85,6 +85,20 @@ def started(incident: Incident, claim: Claim, stage: EffectiveStage, now: dateti
         stage=stage.stage,
         at=now,
     )
+
+
+def permits(claim: Claim, cluster: ClusterRecord, record: JobRecord, limits: StormLimits) -> tuple[PermitWish, ...]:
+    """The limits over many jobs that a claim counts against. Ending a job for good starts nothing, and needs none."""
+    if claim.kind is ActionKind.CANCEL:
+        return ()
+    if claim.kind is ActionKind.PARK:
+        return park_permits(cluster.cluster, limits)
+    return restart_permits(cluster, record, limits)
+
+
+def park_permits(cluster: str, limits: StormLimits) -> tuple[PermitWish, ...]:
+    """The limit that parking counts against: it is a requeue like another, but may not wait for those of restarts."""
+    return (PermitWish(scope=f"park/{cluster}", burst=limits.bucket_burst, refill_s=limits.park_refill_s),)
 
 
 def restart_permits(cluster: ClusterRecord, record: JobRecord, limits: StormLimits) -> tuple[PermitWish, ...]:

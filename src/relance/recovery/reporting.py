@@ -83,7 +83,7 @@ class Reporting:
 
     async def _take_job(self, key: JobKey, view: JobView, report: ClusterReport, now: datetime) -> None:
         attempt = AttemptKey(job=key, restart_count=view.restart_count)
-        progress = self._live.progress.get(attempt)
+        progress = self._live.progress.get(attempt) or await self._history.progress(attempt)
         stream = Stream.of_job(key)
         for _ in range(_TRIES):
             snapshot = await self._history.load(stream)

@@ -170,11 +170,8 @@ def _by_advice(evidence: Evidence, view: JobView) -> tuple[e.JobEvent, ...]:
     if advice.action is Remedy.STOP:
         return (_close(incident, e.IncidentEnd.STOPPED, advice.reasons[0] if advice.reasons else "stop", now),)
     if advice.action is Remedy.NONE:
-        left = verdict.domain in (FaultDomain.USER, FaultDomain.SCHEDULER)
         reason = advice.reasons[0] if advice.reasons else verdict.summary
-        end = e.IncidentEnd.LEFT if left else e.IncidentEnd.STOPPED
-        if verdict.domain is FaultDomain.NONE:
-            end = e.IncidentEnd.JOB_ENDED
+        end = e.IncidentEnd.JOB_ENDED if verdict.domain is FaultDomain.NONE else e.IncidentEnd.LEFT
         return (_close(incident, end, reason, now),)
     return ()
 

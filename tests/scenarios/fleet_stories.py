@@ -1,0 +1,83 @@
+"""Stories of many jobs at once, and of agents that fall silent."""
+
+from __future__ import annotations
+
+from relance.domain import events as e
+from relance.domain.advice import ActionKind
+from relance.domain.faults import FaultDomain
+from relance.domain.stages import Stage
+from tests.scenarios import findings
+from tests.scenarios.acts import (
+    controller_falls_silent,
+    controller_is_back,
+    fails,
+    finds,
+    submits,
+    watcher_falls_silent,
+    watcher_is_back,
+)
+from tests.scenarios.storybooks import story, story_of_silence
+from tests.scenarios.timelines import Timeline
+
+END = e.IncidentEnd
+
+
+@story
+def restarts_of_many_jobs_are_metered() -> Timeline:
+    line = Timeline(until_s=200)
+    names = [str(20 + i) for i in range(6)]
+    for name in names:
+        line.at(0, submits(name, user="ada", name=f"train-{name}", node_count=1))
+        line.at(60, fails(name))
+        line.ends(END.RECOVERED, raw_id=name)
+    line.want(74, 79, e.ActionStarted, times=3)
+    line.want(74, 89, e.ActionStarted, times=4)
+    line.want(74, 130, e.ActionStarted, times=6)
+    return line
+
+
+@story
+def many_owners_at_once_are_a_storm_that_parks_and_passes() -> Timeline:
+    line = Timeline(until_s=2500)
+    names = [str(20 + i) for i in range(5)]
+    for number, name in enumerate(names):
+        line.at(0, submits(name, user=f"user{number}", name=f"train-{name}", node_count=1))
+        line.at(60 + number, finds(lambda attempt, world: findings.storage_away(attempt, world.now), name), fails(name))
+        line.ends(END.RECOVERED, raw_id=name)
+    line.want(62, 70, e.StormOpened, times=1)
+    line.want(75, 90, e.ActionStarted, lambda event: event.kind is ActionKind.PARK, times=5)
+    line.want(350, 400, e.StormCleared, times=1)
+    line.never(e.ActionStarted, lambda event: event.kind is ActionKind.RESTART)
+    line.want(62, 70, e.VerdictReached, lambda event: event.verdict.domain is FaultDomain.STORAGE)
+    return line
+
+
+@story_of_silence
+def without_a_controller_nothing_may_begin_and_the_stage_comes_back_by_itself() -> Timeline:
+    line = Timeline(until_s=200)
+    line.at(0, submits())
+    line.at(40, controller_falls_silent())
+    line.at(60, fails())
+    line.at(120, controller_is_back())
+    line.want(70, 73, e.SourceLost, lambda event: event.source == "controller", times=1)
+    line.want(70, 73, e.HealthCapped, lambda event: event.cap.stage is Stage.OBSERVE, times=1)
+    line.want(120, 122, e.HealthRestored, times=1)
+    line.want(120, 122, e.ActionStarted, times=1)
+    line.ends(END.RECOVERED)
+    return line
+
+
+@story_of_silence
+def without_a_watcher_nothing_may_begin_and_the_stage_comes_back_by_itself() -> Timeline:
+    line = Timeline(until_s=250)
+    line.at(0, submits())
+    line.at(40, watcher_falls_silent())
+    line.at(80, fails())
+    line.at(150, watcher_is_back())
+    line.want(70, 73, e.SourceLost, lambda event: event.source == "watcher", times=1)
+    line.want(94, 98, e.ActionPrepared, lambda event: event.stage is Stage.OBSERVE)
+    line.never(e.ActionStarted, before_s=149)
+    line.want(150, 152, e.HealthRestored, times=1)
+    line.want(150, 152, e.ActionStarted, times=1)
+    line.ends(END.RECOVERED)
+    return line

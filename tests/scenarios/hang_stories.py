@@ -1,0 +1,101 @@
+"""Stories of attempts that run on and make no steps, or only seem to."""
+
+from __future__ import annotations
+
+from relance.domain import events as e
+from relance.domain.findings import Certainty, Finding, Sign
+from relance.domain.keys import AttemptKey
+from relance.domain.stages import EndRunning
+from tests.scenarios import findings
+from tests.scenarios.acts import (
+    cancels,
+    completes,
+    finds,
+    hangs,
+    submits,
+)
+from tests.scenarios.storybooks import story
+from tests.scenarios.timelines import Timeline
+from tests.scenarios.worlds import World
+
+END = e.IncidentEnd
+
+
+def _hanging(end_running: frozenset[EndRunning] = frozenset()) -> Timeline:
+    """A job that hangs after a minute; the owner's limit confirms it a minute later."""
+    line = Timeline(end_running=end_running, until_s=250)
+    line.at(0, submits())
+    line.at(60, hangs())
+    line.at(75, finds(lambda attempt, world: findings.silence(attempt, world.now, since=world.at(60))))
+    line.at(120, finds(_confirmed_silence))
+    return line
+
+
+def _confirmed_silence(attempt: AttemptKey, world: World) -> Finding:
+    return findings.silence(attempt, world.now, Certainty.CONFIRMED, Sign.OWNER_LIMIT, since=world.at(60))
+
+
+@story
+def a_hang_without_consent_is_told_and_not_ended() -> Timeline:
+    line = _hanging()
+    line.at(200, cancels())
+    line.want(120, 122, e.AdviceIssued, lambda event: event.advice.ends_running is EndRunning.HANG)
+    line.want(120, 122, e.ActionPrepared)
+    line.never(e.ActionStarted)
+    line.ends(END.LEFT)
+    return line
+
+
+@story
+def a_hang_with_consent_is_ended_and_comes_back() -> Timeline:
+    line = _hanging(end_running=frozenset({EndRunning.HANG}))
+    line.never(e.ActionStarted, before_s=119)
+    line.want(120, 140, e.ActionStarted, times=1)
+    line.want(122, 150, e.AttemptRestarted, lambda event: event.by_us, times=1)
+    line.ends(END.RECOVERED)
+    return line
+
+
+@story
+def a_hang_that_is_only_suspected_is_never_acted_on() -> Timeline:
+    line = Timeline(end_running=frozenset(EndRunning))
+    line.at(0, submits())
+    line.at(60, hangs())
+    line.at(80, finds(lambda attempt, world: findings.silence(attempt, world.now, since=world.at(60))))
+    line.at(150, completes())
+    line.want(80, 81, e.IncidentOpened, times=1)
+    line.never(e.ActionStarted)
+    line.ends(END.JOB_ENDED)
+    return line
+
+
+@story
+def a_suspicion_that_training_outlives_closes_by_itself() -> Timeline:
+    line = Timeline()
+    line.at(0, submits())
+    line.at(60, finds(lambda attempt, world: findings.silence(attempt, world.now, since=world.at(59))))
+    line.want(62, 70, e.IncidentClosed, lambda event: event.end is END.RECOVERED, times=1)
+    line.never(e.ActionStarted)
+    line.ends(END.RECOVERED)
+    return line
+
+
+@story
+def a_frightening_line_in_a_training_that_goes_on_ends_nothing() -> Timeline:
+    line = Timeline(end_running=frozenset(EndRunning))
+    line.at(0, submits())
+    line.at(60, finds(lambda attempt, world: findings.own_bug(attempt, world.now)))
+    line.never(e.ActionStarted)
+    line.ends(END.RECOVERED)
+    return line
+
+
+@story
+def a_dead_rank_in_a_job_that_lingers_is_ended_only_with_consent() -> Timeline:
+    line = Timeline(end_running=frozenset({EndRunning.DEAD_RANK}))
+    line.at(0, submits())
+    line.at(60, hangs(), finds(lambda attempt, world: findings.killed_rank(attempt, world.now)))
+    line.never(e.ActionStarted, before_s=119)
+    line.want(119, 126, e.ActionStarted, times=1)
+    line.ends(END.RECOVERED)
+    return line
