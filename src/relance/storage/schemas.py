@@ -46,6 +46,6 @@ def _revision(connection: Connection, place: object) -> str | None:
     if VERSION_TABLE in tables:
         revision: str | None = connection.scalar(text(f"SELECT version_num FROM {VERSION_TABLE}"))  # noqa: S608 - a constant
         return revision
-    if tables & {"events", "streams", "jobs"}:
+    if tables:
         raise StorageUnusableError(f"{place} holds the tables of another program: name a database of Relance's own")
     return None
