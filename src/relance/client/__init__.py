@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from relance.client.addresses import ServerAddress, find_server, read_token, state_dir, write_server_file
+from relance.client.addresses import ServerAddress, find_server, read_token, state_dir
 from relance.client.backends import HttpBackend
 from relance.client.exchanges import ClientError, ServerRefusedError, ServerUnreachableError
 from relance.client.people import ApiClient
@@ -17,5 +17,4 @@ __all__ = [
     "find_server",
     "read_token",
     "state_dir",
-    "write_server_file",
 ]

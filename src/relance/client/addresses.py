@@ -11,7 +11,6 @@ from relance.client.exchanges import ClientError
 
 SERVER_FILE = "server.json"
 ADMIN_TOKEN_FILE = "admin-token"  # noqa: S105 - the name of a file
-_OWNER_ONLY = 0o600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,15 +60,6 @@ def read_token(path: Path) -> str:
     if not text or not text.isascii() or not text.isprintable() or " " in text:
         raise ClientError(f"the token file {path} does not hold a token")
     return text
-
-
-def write_server_file(folder: Path, url: str) -> None:
-    """Say in the state folder where the server is, whole or not at all."""
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    draft = folder / f"{SERVER_FILE}.new"
-    draft.write_text(json.dumps({"url": url}) + "\n", encoding="utf-8")
-    draft.chmod(_OWNER_ONLY)
-    draft.replace(folder / SERVER_FILE)
 
 
 def _own_server(folder: Path) -> str:

@@ -9,8 +9,8 @@ from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
 from relance.console.assets import asset_url
-from relance.console.tones import glyph, tone
 from relance.recovery import wordings
+from relance.recovery.tones import glyph, tone
 
 
 def _finalize(value: object) -> object:

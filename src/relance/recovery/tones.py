@@ -1,4 +1,4 @@
-"""How states look: one of five tones, and a sign beside it, so that nothing is said by colour alone."""
+"""How states look to people: one of five tones, and a sign beside it, so that nothing is said by colour alone."""
 
 from __future__ import annotations
 

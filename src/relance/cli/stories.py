@@ -1,0 +1,143 @@
+"""The verbs that tell a story: of a job, and of an incident."""
+
+from __future__ import annotations
+
+import click
+
+from relance.cli.asking import Asking, asks
+from relance.cli.screens import Screen, clock
+from relance.domain.advice import Guard
+from relance.recovery import wordings
+from relance.recovery.stories import Entry, IncidentStory, JobStory, Quote
+from relance.recovery.tones import glyph, tone
+
+
+@click.command("why")
+@click.argument("job")
+@asks
+def why(ask: Asking, /, job: str) -> None:
+    """Say whether JOB runs, from which step, what was lost, whose fault it was, and what happens next.
+
+    JOB is an id, a name, or a key as `relance jobs --json` shows it.
+    """
+    story = ask.client.job_story(job)
+    if ask.screen.as_json:
+        ask.screen.data(story)
+    else:
+        show_job(ask.screen, story)
+
+
+def show_job(screen: Screen, story: JobStory) -> None:
+    """The five answers and what stands behind them."""
+    row, answers = story.job, story.answers
+    if story.alarm:
+        screen.line(story.alarm, "bad")
+    screen.line(
+        f"{row.name or row.job.raw_id} ({row.job.raw_id}) of {row.user} in {row.partition} on {row.job.cluster}"
+    )
+    screen.fact("running", answers.running)
+    screen.fact("from step", answers.from_step)
+    screen.fact("lost", answers.lost)
+    screen.fact("whose fault", answers.fault)
+    if story.quote is not None:
+        show_quote(screen, story.quote)
+    screen.fact("what next", answers.next, "busy" if row.incident_id else "")
+    screen.fact("stage", f"{row.stage.stage.value} ({'; '.join(row.stage.why)})")
+    for note in story.notes:
+        screen.fact("note", note)
+    if row.incident_id:
+        screen.line(f"the whole story: relance explain {row.incident_id}", "quiet")
+
+
+@click.command("explain")
+@click.argument("incident", metavar="ID")
+@asks
+def explain(ask: Asking, /, incident: str) -> None:
+    """Tell the story of one incident in order, with its evidence.
+
+    ID is that of an incident (its beginning is enough), of an advice, or of an action.
+    """
+    story = ask.client.incident_story(incident)
+    if ask.screen.as_json:
+        ask.screen.data(story)
+    else:
+        show_incident(ask.screen, story)
+
+
+def show_incident(screen: Screen, story: IncidentStory) -> None:
+    """An incident from what it is to its last event."""
+    item, row = story.incident, story.job
+    state = item.end or item.state
+    screen.line(f"{wordings.name(item.cause) or 'incident'}: {wordings.name(state.value)}", tone(state))
+    screen.fact("incident", item.id)
+    screen.fact("job", f"{row.name} ({row.job.raw_id}) of {row.user}, attempt {item.attempt.restart_count + 1}")
+    screen.fact("whose fault", story.fault or "not judged yet")
+    if story.quote is not None:
+        show_quote(screen, story.quote)
+    if story.verdict is not None and story.verdict.gaps:
+        screen.fact("not seen", "; ".join(story.verdict.gaps))
+    screen.fact("what next", story.next)
+    _milestones(screen, story)
+    show_decision(screen, story)
+    screen.line()
+    for entry in story.entries:
+        _entry(screen, entry)
+
+
+def show_decision(screen: Screen, story: IncidentStory) -> None:
+    """The advice with its reasons, guards, gates, and the exact commands."""
+    advice = story.advice
+    if advice is None:
+        return
+    screen.line()
+    hold = "hold, then " if advice.hold else ""
+    screen.line(f"advice {advice.generation}: {hold}{wordings.action(advice)}", "busy")
+    for reason in advice.reasons:
+        screen.line(f"  because {reason}")
+    for guard in (*advice.guards, *story.gates):
+        _guard(screen, guard)
+    for command in story.commands:
+        screen.line(f"  $ {command}")
+
+
+def show_quote(screen: Screen, quote: Quote) -> None:
+    """A line with the place where it stands."""
+    for text in quote.text.splitlines() or [""]:
+        screen.line(f"  | {text}", "warn")
+    screen.line(f"  | {quote.place}", "quiet")
+
+
+def _guard(screen: Screen, guard: Guard) -> None:
+    answer = guard.answer
+    screen.line(f"  {glyph(answer)} {wordings.name(guard.name)}: {guard.reason}", tone(answer))
+
+
+def _milestones(screen: Screen, story: IncidentStory) -> None:
+    known = [line for line in story.milestones if line.stamp is not None]
+    if not known:
+        return
+    screen.line()
+    screen.table(
+        ("milestone", "at (UTC)", "#since the symptom", "clock"),
+        (
+            (
+                line.wording,
+                clock(line.stamp.at) if line.stamp else "-",
+                "-" if line.since_symptom_s is None else f"{line.since_symptom_s:+.1f} s",
+                line.stamp.clock if line.stamp else "-",
+            )
+            for line in known
+        ),
+        empty="",
+    )
+
+
+def _entry(screen: Screen, entry: Entry) -> None:
+    who = f" [{entry.who}]" if entry.who else ""
+    screen.line(f"{clock(entry.at)}  {entry.title}{who}")
+    if entry.detail:
+        screen.line(f"    {entry.detail}", "quiet")
+    for quote in entry.quotes[:1]:
+        show_quote(screen, quote)
+    for command in entry.commands:
+        screen.line(f"    $ {command}")
