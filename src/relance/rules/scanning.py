@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 
-from relance.domain.faults import Scope
+from relance.domain.faults import Role, Scope
 from relance.domain.findings import RuleHit
 from relance.domain.log_texts import LogText, line_end, line_start
 from relance.domain.observations import LogBlock
@@ -20,6 +20,7 @@ from relance.rules.tracebacks import EndedTraceback, OpenTraceback, follow
 
 MOST_HITS_OF_A_RULE = 256
 """Different hits of one rule that one block gives; the rest of a storm is in the counts."""
+_CAN_NAME_A_CAUSE = frozenset({Role.ROOT, Role.MAYBE})
 _IN_PYTHON = frozenset({Scope.APPLICATION})
 """Where Python's tracebacks are."""
 _CUT = b"\x00"
@@ -55,7 +56,9 @@ class ScanResult:
     """What one block gave.
 
     `hits` are in the order of the lines: of each rule the first for each rank, node, device and peer, at most
-    `MOST_HITS_OF_A_RULE`. `counts` has the number of lines of every rule that matched, those left out of `hits` too.
+    `MOST_HITS_OF_A_RULE` of these. Of rules that can name a cause the last one is there too: the first may have been
+    caught, and the last have ended the rank. `counts` has the number of lines of every rule that matched, those left
+    out of `hits` too.
     """
 
     hits: tuple[RuleHit, ...] = ()
@@ -162,26 +165,32 @@ class Scanner:
 
 
 class _Collector:
-    """Keeps the first hit of each kind and counts the rest."""
+    """Keeps the first hit of each kind, and the last where it can name a cause; counts the rest."""
 
     def __init__(self, maker: HitMaker) -> None:
         self._maker = maker
-        self._hits: list[RuleHit] = []
-        self._seen: dict[str, set[tuple[object, ...]]] = {}
+        self._first: dict[str, dict[tuple[object, ...], FoundLine]] = {}
+        self._last: dict[tuple[str, tuple[object, ...]], tuple[Rule, FoundLine]] = {}
         self._counts: Counter[str] = Counter()
+        self._hits: list[tuple[int, RuleHit]] = []
 
     def add(self, rule: Rule, line: FoundLine) -> None:
         self._counts[rule.id] += 1
-        seen = self._seen.setdefault(rule.id, set())
-        if len(seen) >= MOST_HITS_OF_A_RULE:
+        first = self._first.setdefault(rule.id, {})
+        if len(first) >= MOST_HITS_OF_A_RULE:
             return
         identity = self._maker.identity(rule, line)
-        if identity not in seen:
-            seen.add(identity)
-            self._hits.append(self._maker.hit(rule, line))
+        if identity not in first:
+            first[identity] = line
+            self._hits.append((line.start, self._maker.hit(rule, line)))
+        elif rule.role in _CAN_NAME_A_CAUSE:
+            self._last[rule.id, identity] = (rule, line)
 
     def result(self) -> ScanResult:
-        return ScanResult(hits=tuple(self._hits), counts=dict(self._counts))
+        lasts = sorted(self._last.values(), key=lambda pair: pair[1].start)
+        self._hits += [(line.start, self._maker.hit(rule, line)) for rule, line in lasts]
+        in_order = sorted(self._hits, key=lambda pair: pair[0])
+        return ScanResult(hits=tuple(hit for _, hit in in_order), counts=dict(self._counts))
 
 
 @dataclass(slots=True)

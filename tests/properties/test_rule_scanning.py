@@ -1,0 +1,141 @@
+"""What scanning finds does not depend on how it is done: by RE2 or by Python, in one block or in many."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from datetime import UTC, datetime
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from relance.domain.faults import Scope
+from relance.domain.findings import RuleHit
+from relance.domain.observations import LogBlock
+from relance.rules.engines import Re2Engine
+from relance.rules.loading import load_pack
+from relance.rules.pack import read_texts
+from relance.rules.patterns import Pattern
+from relance.rules.scanning import Scanner, ScanState
+
+RULES = load_pack(read_texts())
+PATTERNS = [Pattern(text=rule.pattern, ignore_case=rule.ignore_case) for rule in RULES.rules]
+ENGINE = Re2Engine(PATTERNS)
+PYTHON = [re.compile(pattern.source) for pattern in PATTERNS]
+SCANNER = Scanner(RULES)
+EXAMPLES = sorted({line for rule in RULES.rules for text in rule.hit + rule.miss for line in text.splitlines() if line})
+
+examples = st.sampled_from([line.encode() for line in EXAMPLES])
+labels = st.sampled_from([b"", b"3: ", b"[rank12]: ", b"[1,4]<stderr>:", b"2026-05-02T11:12:00.5Z: "])
+# \x0b is a space to Python and none to RE2; \r and escape codes are for the cleaning that comes before an engine
+odd_bytes = st.binary(max_size=30).map(lambda data: bytes(byte for byte in data if byte not in b"\n\r\x0b\x1b"))
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> bytes:
+    """An example, whole or cut, maybe with another one or with noise in it."""
+    line = draw(examples)
+    match draw(st.integers(0, 4)):
+        case 0:
+            begin = draw(st.integers(0, len(line)))
+            return line[begin : draw(st.integers(begin, len(line)))]
+        case 1:
+            at = draw(st.integers(0, len(line)))
+            return line[:at] + draw(odd_bytes) + line[at:]
+        case 2:
+            return line + b" " + draw(examples)
+        case 3:
+            return line.swapcase()
+        case _:
+            return line
+
+
+lines = st.builds(lambda label, line: label + line, labels, st.one_of(damaged(), odd_bytes))
+
+
+@given(st.lists(lines, max_size=12))
+@settings(max_examples=150)
+def test_the_engine_finds_what_python_finds_in_each_line_alone(text: list[bytes]) -> None:
+    expected, start = [], 0
+    for line in text:
+        expected += [
+            (at, start, start + len(line)) for at, pattern in enumerate(PYTHON) if line and pattern.search(line)
+        ]
+        start += len(line) + 1
+    assert ENGINE.find(b"".join(line + b"\n" for line in text)) == expected
+
+
+traceback_lines = st.sampled_from(
+    [
+        b"Traceback (most recent call last):",
+        b'  File "/repo/train.py", line 7, in main',
+        b'  File "/repo/model.py", line 40, in step',
+        b'  File "/venv/lib/python3.12/site-packages/torch/x.py", line 9, in f',
+        b"    step(batch)",
+        b"During handling of the above exception, another exception occurred:",
+        b"",
+        b"KeyError: 'x'",
+        b"acme.Broken: shard",
+        b"  exitcode  : -9 (pid: 7)",
+        b"  host      : cn07",
+        b"  rank      : 5 (local_rank: 1)",
+        b"INFO all is well",
+    ]
+)
+told = st.builds(
+    lambda label, line: label + line + b"\n", st.sampled_from([b"", b"0: ", b"[rank1]: "]), traceback_lines | damaged()
+)
+
+
+@given(st.lists(told, min_size=1, max_size=30), st.sets(st.integers(1, 29)))
+@settings(max_examples=150)
+def test_hits_do_not_depend_on_the_bounds_of_blocks(text: list[bytes], cuts: set[int]) -> None:
+    whole, whole_counts = _scan([b"".join(text)])
+    bounds = [0, *sorted(cut for cut in cuts if cut < len(text)), len(text)]
+    pieces = [b"".join(text[begin:end]) for begin, end in itertools.pairwise(bounds)]
+    parts, part_counts = _scan(pieces)
+    assert part_counts == whole_counts
+    assert [hit for hit in whole if hit not in parts] == []
+
+
+@given(st.lists(examples, min_size=1, max_size=6), st.integers(260, 700))
+@settings(max_examples=100)
+def test_a_long_line_in_overlapping_pieces_gives_each_rule_once(parts: list[bytes], size: int) -> None:
+    line = b"> " + b" and then some more of the same ".join(parts) + b"\n"
+    _, whole = _scan([line])
+    overlap = 250
+    pieces = [line[max(0, at - overlap) : at + size] for at in range(0, len(line), size)]
+    _, found = _scan(pieces, overlap=overlap)
+    in_reach = {rule.id for rule in RULES.rules if not (rule.fallback or rule.table or "$" in rule.pattern)}
+    short = {name for name in whole if name in in_reach and _reach(name, line) <= overlap}
+    assert {name: found.get(name) for name in short} == dict.fromkeys(short, 1)
+    assert {name: count for name, count in found.items() if count > 1} == {}
+
+
+def _reach(rule_id: str, line: bytes) -> int:
+    rule = RULES.by_id[rule_id]
+    match = re.compile(Pattern(text=rule.pattern, ignore_case=rule.ignore_case).source).search(line)
+    return match.end() - match.start() if match else 0
+
+
+def _scan(pieces: list[bytes], overlap: int = 0) -> tuple[list[RuleHit], dict[str, int]]:
+    state, offset = ScanState(), 0
+    hits: list[RuleHit] = []
+    counts: dict[str, int] = {}
+    for number, piece in enumerate(pieces):
+        back = overlap if number and offset else 0
+        back = min(back, offset)
+        block = LogBlock(
+            file="job.log",
+            offset=offset - back,
+            data=piece,
+            scope=Scope.APPLICATION,
+            read_at=datetime(2026, 6, 1, tzinfo=UTC),
+            overlap=back,
+        )
+        state, result = SCANNER.scan(block, state)
+        offset += len(piece) - back
+        hits += result.hits
+        for rule, count in result.counts.items():
+            counts[rule] = counts.get(rule, 0) + count
+    return hits, counts
