@@ -1,0 +1,132 @@
+"""Evidence: the hits of a disturbance, as many as a finding may carry, and counts for the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Final
+
+from relance.domain.faults import Role, Scope
+from relance.domain.findings import MAX_HITS, RuleHit
+
+CAUSES: Final = (Role.ROOT, Role.MAYBE)
+"""The roles that can name a cause."""
+HITS_OF_A_RULE: Final = 6
+"""So many hits of one rule are kept beside the first of each rank and node."""
+BYTES: Final = 144 * 1024
+"""All hits together, about; beyond it excerpts are cut short (design 13: 256 KiB of detector state)."""
+_HIT_BYTES: Final = 600
+"""A hit without its texts, as it is stored."""
+_SHORT_CHARS: Final = 160
+_ORDER: Final = {Role.ROOT: 0, Role.MAYBE: 1, Role.CASCADE: 2, Role.CONTEXT: 3, Role.TEARDOWN: 4}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """Hits in the order in which they were read; `counts` has every hit of every rule, also of those left out."""
+
+    hits: tuple[RuleHit, ...] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)
+    firsts: frozenset[str] = frozenset()
+    """For which rank or node, and role, the first hit is here."""
+    size_bytes: int = 0
+
+    def add(self, hit: RuleHit) -> Evidence:
+        """With one more hit: counted, and kept if it is a first or there is room."""
+        counted = replace(self, counts={**self.counts, hit.rule: self.counts.get(hit.rule, 0) + 1})
+        new = _first_of(hit) - self.firsts
+        if not new and (len(self.hits) >= MAX_HITS or self._kept(hit.rule) >= HITS_OF_A_RULE):
+            return counted
+        roomy = counted if len(self.hits) < MAX_HITS else _without_one(counted)
+        if len(roomy.hits) >= MAX_HITS:
+            return counted
+        kept = hit if roomy.size_bytes + _size(hit) <= BYTES else _shortened(hit)
+        return replace(
+            roomy, hits=(*roomy.hits, kept), firsts=roomy.firsts | new, size_bytes=roomy.size_bytes + _size(kept)
+        )
+
+    def count(self, counts: Mapping[str, int]) -> Evidence:
+        """With so many more lines of each rule that were counted and not given as hits."""
+        if not counts:
+            return self
+        sums = {rule: self.counts.get(rule, 0) + counts.get(rule, 0) for rule in {**self.counts, **counts}}
+        return replace(self, counts=sums)
+
+    def only(self, wanted: Callable[[RuleHit], bool]) -> Evidence:
+        """With the hits that are wanted, and their counts."""
+        hits = tuple(hit for hit in self.hits if wanted(hit))
+        rules = {hit.rule for hit in hits}
+        return Evidence(
+            hits=hits,
+            counts={rule: count for rule, count in self.counts.items() if rule in rules},
+            firsts=frozenset(key for hit in hits for key in _first_of(hit)),
+            size_bytes=sum(_size(hit) for hit in hits),
+        )
+
+    def _kept(self, rule: str) -> int:
+        return sum(hit.rule == rule for hit in self.hits)
+
+
+def leading(hits: tuple[RuleHit, ...]) -> RuleHit | None:
+    """The hit that best names the disturbance: causes before consequences, then the heavier, then the earlier one."""
+    return min(hits, key=lambda hit: (_ORDER.get(hit.role, 5), -hit.weight), default=None)
+
+
+def said(hit: RuleHit) -> str:
+    """One line for people: where, and what the log says."""
+    where = hit.node or (f"rank {hit.rank}" if hit.rank is not None else "")
+    lines = [line.strip() for line in hit.excerpt.splitlines() if line.strip()]
+    text = lines[-1][:300] if lines else hit.symptom
+    return f"{where}: {text}" if where else text
+
+
+def time_of(hit: RuleHit) -> datetime:
+    """When a hit happened, as far as can be told: no line was written after it was read."""
+    return min(hit.when, hit.seen_at)
+
+
+def position_of(hit: RuleHit) -> str:
+    """What tells one piece of evidence from another, for ever."""
+    return f"{hit.rule}@{hit.file}:{hit.offset}"
+
+
+def _without_one(evidence: Evidence) -> Evidence:
+    """Without the last hit that is not the first of anything, to make room for one that is."""
+    seen: set[str] = set()
+    spare = -1
+    for index, hit in enumerate(evidence.hits):
+        keys = _first_of(hit)
+        spare = spare if keys - seen else index
+        seen |= keys
+    if spare < 0:
+        return evidence
+    hits = evidence.hits[:spare] + evidence.hits[spare + 1 :]
+    return replace(evidence, hits=hits, size_bytes=evidence.size_bytes - _size(evidence.hits[spare]))
+
+
+def _first_of(hit: RuleHit) -> frozenset[str]:
+    if hit.role not in CAUSES:
+        return frozenset()
+    kernel = f" {hit.rule}" if hit.scope is Scope.KERNEL else ""
+    keys = [f"{hit.role.value} rank {hit.rank}"] if hit.rank is not None else []
+    keys += [f"{hit.role.value} node {hit.node}{kernel}"] if hit.node is not None else []
+    return frozenset(keys or [f"{hit.role.value} anywhere"])
+
+
+def _size(hit: RuleHit) -> int:
+    return (
+        _HIT_BYTES
+        + len(hit.excerpt)
+        + len(hit.file)
+        + sum(len(name) + len(hit.captures[name]) for name in hit.captures)
+    )
+
+
+def _shortened(hit: RuleHit) -> RuleHit:
+    captures = {name: value[:_SHORT_CHARS] for name, value in list(hit.captures.items())[:8]}
+    return replace(hit, excerpt=hit.excerpt[-_SHORT_CHARS:], captures=captures)
+
+
+NOTHING: Final = Evidence()
+"""No evidence."""

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from relance.detectors import nodes, resumes
+from relance.domain.faults import Role
+from relance.domain.findings import Certainty, FindingKind, Sign
+from relance.domain.observations import Observation
+from relance.domain.progress import CheckpointEvent, CheckpointSeen, StepSeen
+from tests.unit.detectors.timelines import START, Timeline, at, hit
+
+
+def _resume() -> Timeline:
+    made = Timeline(
+        step=lambda state, seen, _, watched, progress: resumes.step(state, seen, watched, progress),
+        state=resumes.ResumeState(),
+    )
+    made.watched = replace(made.watched, durable_before=410)
+    return made
+
+
+@pytest.mark.parametrize("first", [410, 411, 420])
+def test_a_first_step_at_or_after_the_durable_checkpoint_is_a_resume(first: int) -> None:
+    timeline = _resume()
+
+    timeline.see(StepSeen(at=START, step=first))
+    timeline.see(StepSeen(at=START, step=1))
+
+    assert timeline.findings == []
+
+
+def test_a_first_step_below_the_durable_checkpoint_is_told_once_with_both_steps() -> None:
+    timeline = _resume()
+    timeline.steps(1, 5, 0.0)
+
+    ((_, found),) = timeline.findings
+
+    assert (found.kind, found.certainty) == (FindingKind.DID_NOT_RESUME, Certainty.CONFIRMED)
+    assert "step 1" in found.summary
+    assert "410" in found.summary
+
+
+def test_a_cold_start_is_told_before_its_first_step() -> None:
+    timeline = _resume()
+    seen: list[Observation] = [
+        CheckpointSeen(at=at(1), event=CheckpointEvent.COLD),
+        StepSeen(at=at(9), step=1),
+        CheckpointSeen(at=at(10), event=CheckpointEvent.COLD),
+    ]
+    found: list[Any] = [each for observation in seen for each in timeline.see(observation)]
+
+    assert [each.symptom_at for each in found] == [at(1)]
+
+
+def test_without_a_durable_checkpoint_every_start_is_right() -> None:
+    timeline = _resume()
+    timeline.watched = replace(timeline.watched, durable_before=None)
+
+    timeline.see(CheckpointSeen(at=at(1), event=CheckpointEvent.COLD))
+    timeline.steps(1, 3, 0.0)
+
+    assert timeline.findings == []
+
+
+def _nodes() -> Timeline:
+    return Timeline(
+        step=lambda state, seen, _, watched, progress: nodes.step(state, seen, watched, progress),
+        state=nodes.NodeState(),
+    )
+
+
+def test_a_hardware_sign_while_training_goes_on_is_told_once_and_only_as_suspected() -> None:
+    timeline = _nodes()
+    timeline.steps(1, 5, 0.0)
+    timeline.see(hit(3.0, "xid-79", node="n1"))
+    assert timeline.findings == []
+    timeline.steps(6, 10, 3.5)
+    timeline.see(hit(6.0, "xid-79", node="n1"))
+    timeline.steps(11, 20, 6.5)
+
+    ((_, found),) = timeline.findings
+
+    assert (found.kind, found.certainty, found.signs) == (
+        FindingKind.NODE_HEALTH,
+        Certainty.SUSPECTED,
+        frozenset({Sign.KERNEL}),
+    )
+
+
+def test_a_sign_on_a_node_of_another_job_or_one_that_only_follows_others_is_none() -> None:
+    timeline = _nodes()
+    timeline.see(hit(1.0, "xid-79", node="n9"))
+    timeline.see(hit(1.0, "xid-45", node="n1", role=Role.TEARDOWN))
+    timeline.see(hit(1.0, "traceback", node="n1"))
+    timeline.steps(1, 10, 2.0)
+
+    assert timeline.findings == []
