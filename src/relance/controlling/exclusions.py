@@ -47,7 +47,12 @@ def _problem(job: JobView, added: tuple[str, ...], nodes: Iterable[NodeView]) ->
     if required:
         return f"the job itself asks for {', '.join(required)}"
     out = {*job.excluded, *added}
-    served = [node for node in nodes if not node.partitions or job.partition in node.partitions]
+    wanted = set(job.features)
+    served = [
+        node
+        for node in nodes
+        if (not node.partitions or job.partition in node.partitions) and wanted <= set(node.features)
+    ]
     left = [node for node in served if node.state.takes_work and node.name not in out]
     if len(left) < job.node_count:
         return f"without {names} {len(left)} nodes would be left for a job of {job.node_count}"

@@ -17,7 +17,8 @@ def step_record(began: Began, story: Story, intent: Intended | None = None) -> S
     """The step that an entry of the ledger is reported as; the same entry gives the same id."""
     advice = began.advice
     step = StepRecord(
-        id=stable_id("step", began.action_id, began.holder, story.number),
+        # The time tells a ledger that was lost, and begun anew for the same action, from the one before.
+        id=stable_id("step", began.action_id, began.holder, began.at.isoformat(), story.number),
         attempt=advice.attempt,
         advice_id=advice.id,
         action_id=began.action_id,

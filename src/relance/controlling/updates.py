@@ -196,22 +196,30 @@ def _stands(transaction: Transaction, job: JobView) -> bool:
     if wrote.start_at is not None:
         at = job.eligible_at
         return wanted and at is not None and abs(at - wrote.start_at) <= timedelta(seconds=2)
-    return wanted and not (job.reason == "BeginTime" and _is_requeue_delay(transaction, job))
+    return wanted and not _is_overwritten(transaction, job)
+
+
+def _is_overwritten(transaction: Transaction, job: JobView) -> bool:
+    """Whether the requeue's delay stands where an immediate start was written."""
+    wrote = transaction.wrote
+    asked_now = wrote is not None and wrote.start_at is None
+    return asked_now and job.reason == "BeginTime" and _is_requeue_delay(transaction, job)
 
 
 def _waiting(transaction: Transaction, job: JobView, now: Moment) -> Turn:
     if job.hold is not Hold.NONE:
         return Turn(transaction=transaction, step=_held(job))
     known, notes = transaction, []
-    if not known.is_read_back and known.wrote is not None:
-        if _stands(known, job):
-            known = replace(known, is_read_back=True)
-            kept_out = f"kept off {', '.join(job.excluded)}" if job.excluded else "no node kept out"
-            notes.append(Note(step="read back", detail=f"{kept_out}; waits for {job.reason or 'nothing'}"))
-        elif known.writes < WRITE_TRIES:
-            again = replace(known, phase=Phase.WRITE)
-            note = Note(step="read back", detail=f"not as written (starts at {job.eligible_at}): writing again")
-            return Turn(transaction=again, step=Look(), notes=(note,))
+    # What a person changes after the read-back wins; the delay of a requeue is nobody's wish.
+    stands = _stands(known, job) if not known.is_read_back else not _is_overwritten(known, job)
+    if known.wrote is not None and not stands and known.writes < WRITE_TRIES:
+        note = Note(step="read back", detail=f"not as written (starts at {_shown(job.eligible_at)}): writing again")
+        again = replace(known, phase=Phase.WRITE, is_read_back=False)
+        return Turn(transaction=again, step=Look(), notes=(note,))
+    if known.wrote is not None and stands and not known.is_read_back:
+        known = replace(known, is_read_back=True)
+        kept_out = f"kept off {', '.join(job.excluded)}" if job.excluded else "no node kept out"
+        notes.append(Note(step="read back", detail=f"{kept_out}; waits for {job.reason or 'nothing'}"))
     if known.parks and known.is_read_back:
         end = End(end=ActionEnd.SUCCEEDED, reason=f"parked: it starts by itself at {_shown(job.eligible_at)}")
         return Turn(transaction=known, step=end, notes=tuple(notes))
@@ -228,7 +236,7 @@ def _long_waiting(transaction: Transaction, job: JobView, notes: tuple[Note, ...
             reason = f"waits for {job.reason} without {added}; the evidence is hard: a person has to choose"
             return Turn(transaction=transaction, step=End(end=ActionEnd.SUCCEEDED, reason=reason), notes=notes)
         note = Note(step="taken back", detail=f"waits for {job.reason} without {added}: allowed again")
-        again = replace(transaction, phase=Phase.WRITE, without_ours=True, is_read_back=False)
+        again = replace(transaction, phase=Phase.WRITE, without_ours=True, wrote=None, is_read_back=False)
         return Turn(transaction=again, step=Look(), notes=(*notes, note))
     when = f" at {_shown(job.eligible_at)}" if job.reason == "BeginTime" else ""
     reason = f"in the queue: {job.reason or 'no reason given'}{when}"
