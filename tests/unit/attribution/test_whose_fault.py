@@ -217,6 +217,27 @@ SITUATIONS: dict[str, tuple[CaseFile, FaultDomain, str, Remedy, tuple[str, ...]]
         case(key_error(100), node_views=(down("n4"),)),
         FaultDomain.APPLICATION, "python_exception", Remedy.RESTART, (),
     ),
+    "a lost node explains a fault of storage seen before it was noticed": (
+        case(IO_ERRORS[1], node_views=(down("n4"),)),
+        FaultDomain.HARDWARE,
+        "node_unreachable",
+        Remedy.RESTART_EXCLUDING,
+        ("n4",),
+    ),
+    "a death that the launcher tells while it shuts down": (
+        case(timeout(99, 0), teardown(100, "agent_teardown"), killed(100.5)),
+        FaultDomain.UNKNOWN,
+        "task_killed",
+        Remedy.RESTART,
+        (),
+    ),
+    "a death long after the launcher began to shut down": (
+        case(timeout(99, 0), teardown(100, "agent_teardown"), killed(140)),
+        FaultDomain.UNKNOWN,
+        "collective_timeout",
+        Remedy.RESTART,
+        (),
+    ),
     "NODE_FAIL alone names no node": (
         case(job=replace(FAILED, state=JobState.NODE_FAIL)), FaultDomain.HARDWARE, "node_failed", Remedy.RESTART, (),
     ),
@@ -408,6 +429,12 @@ def test_a_clock_that_is_ahead_does_not_make_a_late_row_early() -> None:
     assert attribute(case(ahead, first)).cause == "import_error"
     behind = replace(first, at=at(150), seen_at=at(151))
     assert attribute(case(ahead, behind)).cause == "python_exception"
+
+
+def test_the_drivers_order_also_overrides_how_often_its_companion_would_be_tried() -> None:
+    mild = xid79(99, symptom="pbdma_error", role=Role.MAYBE, restart=RestartHint.ONCE)
+    assert attribute(case(mild)).restart_limit_without_progress == 1
+    assert attribute(case(mild, XID_NEEDS_RESET)).restart_limit_without_progress is None
 
 
 def test_a_confirmed_hang_has_a_cause_of_its_own_and_suspects_only_by_an_independent_sign() -> None:

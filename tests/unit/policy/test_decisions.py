@@ -265,6 +265,7 @@ LIVING: dict[str, tuple[dict[str, Any], bool]] = {
     "a checkpoint written after the death": (
         {**SLOW_DEATH, "progress": replace(STEPPING, step_at=at(3612), checkpoint_durable_at=at(3660))}, False,
     ),
+    "a remedy of wait": ({**SLOW_DEATH, "verdict__remedy": Remedy.WAIT}, False),
     "it is suspended": ({**SLOW_DEATH, "job__state": JobState.SUSPENDED}, False),
     "it is completing": ({**SLOW_DEATH, "job__state": JobState.COMPLETING}, False),
     "it may not be requeued": ({**SLOW_DEATH, "job__requeue_allowed": False}, False),
@@ -315,6 +316,15 @@ BUDGETS: dict[str, tuple[dict[str, Any], Remedy]] = {
     "three without progress": (three(), Remedy.STOP),
     "three whose progress is not known": (three(progress=None), Remedy.RESTART_EXCLUDING),
     "three, and progress since": ({**three(), "progress": STEPPING}, Remedy.RESTART_EXCLUDING),
+    "three, and a checkpoint since, but too few steps": (
+        {**three(), "progress": replace(STEPPING, first_step_at=at(3300))}, Remedy.STOP,
+    ),
+    "three, and steps since, but no new checkpoint": (
+        {**three(), "progress": replace(STEPPING, loaded_step=500)}, Remedy.STOP,
+    ),
+    "three, and steps since, checkpoints not recognised": (
+        {**three(), "progress": replace(STEPPING, checkpoint_begun=None, checkpoint_durable=None)}, Remedy.STOP,
+    ),
     "three, the last with progress": (
         {"progress": NO_PROGRESS, "earlier": (restarted(0), restarted(1), restarted(2, progress=True))},
         Remedy.RESTART_EXCLUDING,
@@ -416,6 +426,7 @@ def test_there_is_no_pause_when_the_nodes_change() -> None:
     assert not decided(earlier=(restarted(0),), progress=NO_PROGRESS, now=at(3616), fleet__as_of=at(3616)).hold
 
 
+MANY = tuple(NodeView(name=f"n{number}", state=NodeState.IDLE, partitions=("gpu",)) for number in range(1, 101))
 EXCLUSIONS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "weak evidence, the first time": ({"verdict__suspects": (WEAK,)}, ()),
     "weak evidence, again within a week": ({"verdict__suspects": (replace(WEAK, before=(at(-86400),)),)}, ("n3",)),
@@ -423,6 +434,12 @@ EXCLUSIONS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "a node that the scheduler does not know": ({"verdict__suspects": (replace(SUSPECT, node="n99"),)}, ()),
     "three at once: two a decision": (
         {"verdict__suspects": tuple(replace(SUSPECT, node=name) for name in ("n1", "n2", "n3"))}, ("n1", "n2"),
+    ),
+    "the job's own cap, in a large partition": (
+        {"fleet__exclusions": (kept_out("n7"), kept_out("n8")), "fleet__nodes": MANY}, (),
+    ),
+    "other jobs' exclusions do not count against the job's cap": (
+        {"fleet__exclusions": (kept_out("n7", job="x"), kept_out("n8", job="x")), "fleet__nodes": MANY}, ("n2",),
     ),
     "two are out for this job already": ({"fleet__exclusions": (kept_out("n7"), kept_out("n8"))}, ()),
     "two were out, one ran out": (
@@ -485,6 +502,15 @@ def test_the_users_own_exclusions_and_node_lists_are_kept() -> None:
     assert guard(decided(job__excluded=tuple(NODES[4:])), "enough_nodes").answer is Answer.NO
     assert guard(decided(job__required=("n2",)), "enough_nodes").answer is Answer.NO
     assert guard(decided(job__required=("n1",)), "enough_nodes").answer is Answer.YES
+
+
+@pytest.mark.parametrize("job", [str(JOB), None], ids=["for this job", "for all jobs"])
+def test_nodes_that_are_kept_out_already_are_no_room(job: str | None) -> None:
+    five = tuple(NodeView(name=name, state=NodeState.IDLE, partitions=("gpu",)) for name in NODES[:5])
+    changes: dict[str, Any] = {"fleet__nodes": five, "verdict__remedy": Remedy.RESTART}
+    out = (kept_out("n1", job=job), kept_out("n2", job=job))
+    assert guard(decided(**changes, fleet__exclusions=out[:1]), "enough_nodes").answer is Answer.YES
+    assert guard(decided(**changes, fleet__exclusions=out), "enough_nodes").answer is Answer.NO
 
 
 def test_on_a_full_cluster_the_wait_is_said() -> None:

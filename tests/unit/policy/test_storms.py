@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from relance.domain.faults import FaultDomain
+from relance.domain.fleet import Storm
+from relance.domain.limits import StormLimits
+from relance.domain.verdicts import FleetSign
+from relance.policy import detect_storm, park_until, storm_has_passed
+from tests.unit.policy.questions import at
+
+LIMITS = StormLimits()
+NOW = at(1000)
+D = FaultDomain
+
+
+def signs(
+    count: int, *, owners: int = 99, workflows: int = 99, domain: FaultDomain = D.STORAGE, age_s: float = 10
+) -> tuple[FleetSign, ...]:
+    """So many disturbances, spread over so many owners and workflows."""
+    return tuple(
+        FleetSign(
+            incident_id=f"inc-{domain.value}-{index}",
+            owner=f"user{index % owners}",
+            workflow=f"flow{index % workflows}",
+            domain=domain,
+            cause="io_error",
+            at=NOW - timedelta(seconds=age_s),
+        )
+        for index in range(count)
+    )
+
+
+SITUATIONS: dict[str, tuple[tuple[FleetSign, ...], bool]] = {
+    "nothing": ((), False),
+    "four owners with one domain": (signs(4), True),
+    "three owners": (signs(3), False),
+    "four jobs of one user": (signs(4, owners=1), False),
+    "four owners, some of it longer ago": (signs(2) + signs(4, age_s=121)[2:], False),
+    "four owners at the edge of the window": (signs(4, age_s=120), True),
+    "four owners, two domains": (signs(2) + signs(4, domain=D.HARDWARE)[2:], False),
+    "four owners with bugs of their own": (signs(4, domain=D.APPLICATION), False),
+    "four owners whose cause is not known": (signs(4, domain=D.UNKNOWN), True),
+    "four owners who were preempted": (signs(4, domain=D.SCHEDULER), False),
+    "eight workflows with bugs of their own": (signs(8, domain=D.APPLICATION), True),
+    "seven workflows": (signs(7, domain=D.APPLICATION), False),
+    "an array of a hundred tasks counts once": (signs(100, owners=1, workflows=1, domain=D.APPLICATION), False),
+    "a hundred jobs cancelled by people": (signs(100, domain=D.USER), False),
+    "jobs with nothing wrong": (signs(100, domain=D.NONE), False),
+}
+
+
+@pytest.mark.parametrize("name", SITUATIONS)
+def test_a_storm_opens_by_owners_and_workflows_not_by_raw_jobs(name: str) -> None:
+    recent, opens = SITUATIONS[name]
+    assert bool(detect_storm(recent, LIMITS, NOW)) is opens
+
+
+def test_its_reason_says_how_many_and_of_what() -> None:
+    assert detect_storm(signs(5), LIMITS, NOW) == "jobs of 5 owners failed within 120 s with the domain storage"
+    assert detect_storm(signs(9, domain=D.APPLICATION), LIMITS, NOW) == "9 workflows failed within 120 s"
+
+
+STORM = Storm(storm_id="s", reason="storage", opened_at=at(500))
+
+
+@pytest.mark.parametrize(
+    ("storm", "recent", "passed"),
+    [
+        (STORM, (), True),
+        (STORM, signs(1, age_s=299), False),
+        (STORM, signs(1, age_s=301), True),
+        (STORM, signs(1, age_s=10, domain=D.SCHEDULER), True),
+        (replace(STORM, opened_at=at(800)), (), False),
+        (replace(STORM, cleared_at=at(900)), (), False),
+    ],
+    ids=["quiet", "a new one", "an old one", "a preemption", "opened just now", "cleared already"],
+)
+def test_a_storm_passes_when_nothing_new_came_for_a_while(
+    storm: Storm, recent: tuple[FleetSign, ...], passed: bool
+) -> None:
+    assert bool(storm_has_passed(storm, recent, LIMITS, NOW)) is passed
+
+
+def test_a_park_is_renewed_up_to_its_longest_time() -> None:
+    assert park_until(at(1000), LIMITS, at(1010)) == at(1010 + 1800)
+    assert park_until(at(1000), LIMITS, at(1000 + 14000)) == at(1000 + 14400)
+    assert park_until(at(1000), LIMITS, at(1000 + 14400)) is None
