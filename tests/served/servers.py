@@ -32,7 +32,15 @@ class Served:
 
 
 class _Quiet(uvicorn.Server):
-    """Signals are the test's matter."""
+    """Signals are the test's matter; `up` is set when it listens."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.up = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.up.set()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -54,20 +62,19 @@ def _config(made: World) -> uvicorn.Config:
 def served(make: Callable[[], Coroutine[Any, Any, World]]) -> Iterator[Served]:
     """Serve the world that `make` gives, for tests that are no coroutines."""
     started: list[Served] = []
-    ready, done = threading.Event(), []
+    ready, servers = threading.Event(), list[uvicorn.Server]()
 
     async def run() -> None:
         made = await make()
         bound = _listening()
         server = _Quiet(_config(made))
-        done.append(lambda: setattr(server, "should_exit", True))
-        serving = asyncio.create_task(server.serve(sockets=[bound]))
-        while not server.started and not serving.done():
-            await asyncio.sleep(0.01)
+        servers.append(server)
+        task = asyncio.create_task(server.serve(sockets=[bound]))
+        await server.up.wait()
         url = f"http://127.0.0.1:{bound.getsockname()[1]}"
         started.append(Served(url=url, world=made, loop=asyncio.get_running_loop()))
         ready.set()
-        await serving
+        await task
 
     thread = threading.Thread(target=lambda: asyncio.run(run()), name="served")
     thread.start()
@@ -75,8 +82,8 @@ def served(make: Callable[[], Coroutine[Any, Any, World]]) -> Iterator[Served]:
         assert ready.wait(_START_S), "the server did not start"
         yield started[0]
     finally:
-        for stop in done:
-            stop()
+        for server in servers:
+            server.should_exit = True
         thread.join(_START_S)
         assert not thread.is_alive()
 
@@ -89,8 +96,7 @@ async def serving(made: World) -> AsyncIterator[str]:
     task = asyncio.create_task(server.serve(sockets=[bound]))
     try:
         async with asyncio.timeout(_START_S):
-            while not server.started:
-                await asyncio.sleep(0.01)
+            await server.up.wait()
         yield f"http://127.0.0.1:{bound.getsockname()[1]}"
     finally:
         server.should_exit = True
