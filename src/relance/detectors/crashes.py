@@ -128,7 +128,8 @@ def _after_step(state: CrashState, seen: StepSeen) -> CrashState:
 def _is_due(state: CrashState, now: datetime, watched: Watched, progress: Progress) -> bool:
     """Whether to tell now."""
     if state.opened_at is None:
-        return False
+        wanted = watched.has_incident and watched.is_over(now) and not state.has_told
+        return wanted and any(hit.role is not Role.DIAGNOSTIC for hit in state.evidence.hits)
     proof = state.proven_at is not None and not state.proof_told
     if not state.has_told:
         return watched.is_over(now) or _is_proven(state, now, progress) or _is_silent(state, now, progress)
@@ -177,8 +178,9 @@ def _tell(
     opening = tuple(hit for hit in hits if hit.role in _OPENING or watched.signs_of(hit) & _DEATHS)
     certainty = Certainty.CONFIRMED if state.signs & _DEATHS else Certainty.SUSPECTED
     new = [decisive[key] for key in decisive if key not in state.told]
-    anchor = position_of(new[0] if new else opening[0]) if opening else str(state.opened_at)
-    lead = leading(opening)
+    shown = (*new, *opening, *hits)
+    anchor = position_of(shown[0]) if shown else str(state.opened_at)
+    lead = leading(opening or hits)
     first = min((time_of(hit) for hit in opening), default=state.opened_at or now)
     symptom_at = min(state.last_step_at, now) if state.last_step_at is not None else first
     finding = Finding(

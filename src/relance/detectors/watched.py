@@ -18,7 +18,8 @@ class Watched:
     """One attempt, with the facts and limits that bear on it. Times in seconds.
 
     `signs` gives, by the id of a rule, the independent signs that its hits are. `expects_steps` says that the attempt
-    is known to report steps, because the job's earlier attempts did or its owner named a pattern.
+    is known to report steps, because the job's earlier attempts did or its owner named a pattern. `has_incident` says
+    that something is known to be wrong already, so that all evidence is wanted once the attempt is over.
     """
 
     attempt: AttemptKey
@@ -29,6 +30,7 @@ class Watched:
     hang_after_s: float | None = None
     durable_before: int | None = None
     expects_steps: bool = False
+    has_incident: bool = False
 
     def signs_of(self, hit: RuleHit) -> frozenset[Sign]:
         """The independent signs that a hit is."""

@@ -273,3 +273,15 @@ def test_scopes_other_than_the_kernels_are_cleared_by_steps(timeline: Timeline) 
     timeline.steps(11, 13, 5.5)
 
     assert timeline.state.evidence.hits == ()
+
+
+def test_lines_that_open_nothing_are_told_at_the_end_of_an_attempt_that_has_an_incident(timeline: Timeline) -> None:
+    last = timeline.steps(1, 20, 0.0)
+    timeline.see(hit(last, "terminated", role=Role.TEARDOWN))
+    timeline.watched = replace(timeline.watched, ended_at=at(last + 1))
+    assert timeline.quiet(last + 1, last + 2) == []
+
+    timeline.watched = replace(timeline.watched, has_incident=True)
+
+    ((_, found),) = timeline.quiet(last + 2.2, last + 10)
+    assert (found.certainty, found.symptom) == (Certainty.SUSPECTED, "terminated")
