@@ -331,6 +331,28 @@ async def test_kernel_lines_count_from_a_minute_before_the_attempt_by_their_own_
     ]
 
 
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ([b"Dec 31 23:00:00 n1 kernel: old", b"Jan  1 00:00:10 n1 kernel: new"], b"Jan  1 00:00:10 n1 kernel: new\n"),
+        ([b"2026-01-01T00:00:01Z new", b" its second line"], b"2026-01-01T00:00:01Z new\n its second line\n"),
+        ([b"2025-12-31T20:00:00Z old", b" its second line"], b""),
+        ([b"2025-12-31T20:00:00Z old"] * 5000 + [b"2026-01-01T00:00:01Z new"], b"2026-01-01T00:00:01Z new\n"),
+    ],
+    ids=["syslog", "new with more", "old with more", "many"],
+)
+async def test_the_first_kernel_line_that_counts_is_found_by_its_time(
+    folder: Folder, lines: list[bytes], expected: bytes
+) -> None:
+    began = folder.clock.now()
+    folder.clock.advance(60)
+    folder.append("n1.log", b"".join(line + b"\n" for line in lines))
+    job = folder.assignment(kernel_logs=(("n1", folder.path("n1.log")),), started_at=began)
+    folder.follow(job)
+
+    assert await folder.text(job) == expected
+
+
 async def test_kernel_lines_without_a_time_count_from_first_sight(folder: Folder) -> None:
     folder.append("n1.log", b"[ 17.0] old\n")
     job = folder.assignment(kernel_logs=(("n1", folder.path("n1.log")),), started_at=folder.clock.now())

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import re
+import bisect
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
+from typing import Final
 
+from relance.domain.log_times import read_time
 from relance.sources.files.disks import Disk, Sighting
 from relance.sources.files.positions import WINDOW_BYTES, FilePosition, digest
 
-_STAMP = re.compile(
-    rb"^\s*\[?(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,6})?\d*)\s?(Z|[+-]\d\d:?\d\d)?", re.MULTILINE
-)
+_UNTIMED_AT_MOST: Final = 100
+"""So many lines without a time are passed over to find one that has one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +28,7 @@ class Beginning:
     look_back_bytes: int
 
 
-def first_position(disk: Disk, fd: int, seen: Sighting, beginning: Beginning) -> FilePosition:
+def first_position(disk: Disk, fd: int, seen: Sighting, beginning: Beginning, now: datetime) -> FilePosition:
     """The position at which to start reading a file that is seen for the first time. May block.
 
     A job's own log is read from its start, unless it was last written before the attempt began: then it holds nothing
@@ -41,28 +42,27 @@ def first_position(disk: Disk, fd: int, seen: Sighting, beginning: Beginning) ->
         return _at(disk, fd, seen, size)
     begin = max(size - beginning.look_back_bytes, 0)
     part = disk.read(fd, size - begin, begin)
-    found = _first_line_since(part, beginning.since)
+    found = _first_line_since(part, beginning.since, now)
     return _at(disk, fd, seen, size if found is None else begin + found)
 
 
-def _first_line_since(part: bytes, since: datetime) -> int | None:
-    """Where the first line that is not older than `since` begins; None when no line says its time or all are older."""
-    for match in _STAMP.finditer(part):
-        at = line_time(match)
-        if at is not None and at >= since:
-            return match.start()
-    return None
+def _first_line_since(part: bytes, since: datetime, now: datetime) -> int | None:
+    """Where the first line that is not older than `since` begins; None when no line says its time or all are older.
 
+    Lines are in the order of their times, as a logger writes them; one without a time belongs to the one before it.
+    """
+    lines = part.rstrip(b"\n").split(b"\n")
 
-def line_time(match: re.Match[bytes]) -> datetime | None:
-    """The time at the head of a line, taken as UTC where it names no zone; None for one that does not exist."""
-    text = match[1].replace(b",", b".").decode("ascii")
-    zone = (match[2] or b"Z").decode("ascii")
-    try:
-        at = datetime.fromisoformat(text[:26] + zone)
-    except ValueError:
-        return None
-    return at.astimezone(UTC)
+    def is_since(index: int) -> bool:
+        before = range(index, max(index - _UNTIMED_AT_MOST, -1), -1)
+        for near in (*before, *range(index + 1, min(index + _UNTIMED_AT_MOST, len(lines)))):
+            at = read_time(lines[near], read_at=now)
+            if at is not None:
+                return at >= since
+        return False
+
+    first = bisect.bisect_left(range(len(lines)), 1, key=is_since)
+    return sum(len(line) + 1 for line in lines[:first]) if first < len(lines) else None
 
 
 def earliest(started_at: datetime | None, margin_s: float) -> datetime | None:

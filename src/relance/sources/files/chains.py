@@ -97,4 +97,4 @@ def _first(disk: Disk, fd: int, request: FileRequest) -> FilePosition:
     if request.beginning is None:
         device, inode = found.identity
         return FilePosition(path=request.path, device=device, inode=inode)
-    return first_position(disk, fd, found, request.beginning)
+    return first_position(disk, fd, found, request.beginning, request.read_at)
