@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Final
 
 from relance.detectors.evidence import CAUSES, NOTHING, Evidence, leading, position_of, said, time_of
+from relance.detectors.rhythms import UNKNOWN, Rhythm
 from relance.detectors.watched import Watched
 from relance.domain.faults import Role, Scope
 from relance.domain.findings import Certainty, Finding, FindingKind, RuleHit, Sign
@@ -27,7 +28,8 @@ PROVEN_MAX_S: Final = 1.5
 """After a proven death, how long other evidence is waited for, and a step that would contradict it."""
 SILENCE_MEDIANS: Final = 3.0
 SILENCE_MIN_S: Final = 2.0
-"""Without a proven death, how long the steps must have stopped."""
+SILENCE_UNKNOWN_S: Final = 60.0
+"""Without a proven death, how long the steps must have stopped: in usual gaps, at least, and before these are known."""
 AGAIN_S: Final = 2.0
 """Between two findings of one attempt, so that what comes together is told together."""
 FINDINGS_AT_MOST: Final = 8
@@ -53,6 +55,7 @@ class CrashState:
     signs: frozenset[Sign] = frozenset()
     highest_step: int | None = None
     clear_steps: int = 0
+    rhythm: Rhythm = UNKNOWN
     stepped: bool = False
     quiet_since: datetime | None = None
     last_step_at: datetime | None = None
@@ -107,6 +110,7 @@ def _after_step(state: CrashState, seen: StepSeen) -> CrashState:
     state = replace(
         state,
         stepped=True,
+        rhythm=state.rhythm.after(seen),
         highest_step=seen.step if further else state.highest_step,
         last_step_at=seen.at if further else state.last_step_at,
         clear_steps=state.clear_steps + further,
@@ -143,8 +147,8 @@ def _is_due(state: CrashState, now: datetime, watched: Watched, progress: Progre
 def _is_proven(state: CrashState, now: datetime, progress: Progress) -> bool:
     if state.proven_at is None:
         return False
-    median_s = progress.median_step_s or 0.0
-    wait_s = min(max(PROVEN_MEDIANS * median_s, PROVEN_MIN_S), PROVEN_MAX_S)
+    usual_s = state.rhythm.usual_s(progress) or 0.0
+    wait_s = min(max(PROVEN_MEDIANS * usual_s, PROVEN_MIN_S), PROVEN_MAX_S)
     return (now - state.proven_at).total_seconds() >= wait_s
 
 
@@ -153,7 +157,8 @@ def _is_silent(state: CrashState, now: datetime, progress: Progress) -> bool:
     if state.opened_at is None or state.quiet_since is None or not progress.steps_seen:
         return False
     since = max(state.opened_at, state.quiet_since)
-    wait_s = max(SILENCE_MEDIANS * (progress.median_step_s or 0.0), SILENCE_MIN_S)
+    usual_s = state.rhythm.usual_s(progress)
+    wait_s = SILENCE_UNKNOWN_S if usual_s is None else max(SILENCE_MEDIANS * usual_s, SILENCE_MIN_S)
     return (now - since).total_seconds() >= wait_s
 
 

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from relance.detectors.evidence import CAUSES, said, time_of
+from relance.detectors.rhythms import UNKNOWN, Rhythm
 from relance.detectors.watched import Watched
 from relance.domain.faults import Scope
 from relance.domain.findings import Certainty, Finding, FindingKind, RuleHit, Sign
@@ -40,6 +41,7 @@ class HangState:
     quiet_since: datetime | None = None
     alive: bool = False
     phase: Phase = Phase.UNKNOWN
+    rhythm: Rhythm = UNKNOWN
     last: str = "start"
     last_step_at: datetime | None = None
     signs: frozenset[Sign] = frozenset()
@@ -74,6 +76,7 @@ def _after_step(state: HangState, seen: StepSeen) -> HangState:
     return replace(
         state,
         alive=True,
+        rhythm=state.rhythm.after(seen),
         last=f"{seen.file}:{seen.offset}:{seen.step}",
         last_step_at=seen.at,
         signs=frozenset() if over else state.signs,
@@ -101,15 +104,13 @@ def _judge(
     if not progress.steps_seen:
         return _judge_start(state, now, watched, progress)
     silence_s = _silence_s(state, now, watched)
-    median_s = progress.median_step_s or 0.0
-    found: list[Finding] = []
-    signs = _confirming(state, silence_s, watched, median_s)
+    usual_s = state.rhythm.usual_s(progress)
+    signs = _confirming(state, silence_s, watched, usual_s or 0.0)
     if signs - state.confirmed:
-        found.append(_finding(state, now, watched, progress, signs))
-        return replace(state, suspected=True, confirmed=state.confirmed | signs), tuple(found)
-    if not state.suspected and silence_s >= _patience_s(watched, progress):
-        found.append(_finding(state, now, watched, progress, frozenset()))
-        return replace(state, suspected=True), tuple(found)
+        told = replace(state, suspected=True, confirmed=state.confirmed | signs)
+        return told, (_finding(state, now, watched, progress, signs),)
+    if not state.suspected and silence_s >= _patience_s(usual_s, watched, progress):
+        return replace(state, suspected=True), (_finding(state, now, watched, progress, frozenset()),)
     return state, ()
 
 
@@ -140,18 +141,20 @@ def _silence_s(state: HangState, now: datetime, watched: Watched) -> float:
     return (now - since).total_seconds()
 
 
-def _patience_s(watched: Watched, progress: Progress) -> float:
+def _patience_s(usual_s: float | None, watched: Watched, progress: Progress) -> float:
+    """How long a silence is no news, in seconds."""
     limits = watched.hang
-    usual_s = max(limits.suspected_min_s, limits.suspected_medians * (progress.median_step_s or 0.0))
+    if usual_s is None:  # the first steps take as long as they take
+        return limits.phase_limit_s
     learned_s = min(PAUSE_TIMES * (progress.longest_pause_s or 0.0), limits.phase_limit_s)
-    return max(usual_s, learned_s)
+    return max(limits.suspected_min_s, limits.suspected_medians * usual_s, learned_s)
 
 
-def _confirming(state: HangState, silence_s: float, watched: Watched, median_s: float) -> frozenset[Sign]:
+def _confirming(state: HangState, silence_s: float, watched: Watched, usual_s: float) -> frozenset[Sign]:
     """The signs under which so long a silence is a hang for certain."""
     limits = watched.hang
     signs: frozenset[Sign] = frozenset()
-    if silence_s >= max(limits.signed_min_s, limits.signed_medians * median_s):
+    if silence_s >= max(limits.signed_min_s, limits.signed_medians * usual_s):
         signs |= state.signs
     if watched.hang_after_s is not None and silence_s >= watched.hang_after_s:
         signs |= {Sign.OWNER_LIMIT}

@@ -87,6 +87,16 @@ def test_slow_steps_are_given_three_times_their_usual_time(timeline: Timeline) -
     assert last + 90 <= when <= last + 93
 
 
+def test_a_report_every_hundredth_step_is_waited_for_before_a_line_counts(timeline: Timeline) -> None:
+    last = 0.0
+    for number in range(6):
+        last = timeline.steps(100 * number, 100 * number, 100.0 * number)
+    timeline.see(hit(last + 1, "traceback", rank=3))
+
+    assert timeline.quiet(last + 1, last + 299, every_s=5) == []
+    assert len(timeline.quiet(last + 301, last + 310, every_s=5)) == 1
+
+
 def test_without_recognised_steps_a_line_is_told_only_after_the_attempts_end(timeline: Timeline) -> None:
     timeline.see(hit(1.0, "traceback", rank=3))
     assert timeline.quiet(1.0, 100.0, every_s=5) == []

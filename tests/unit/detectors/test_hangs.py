@@ -144,6 +144,26 @@ def test_pauses_of_twenty_times_the_step_are_never_suspected(timeline: Timeline)
     assert timeline.findings == []
 
 
+def test_a_report_every_hundredth_step_is_waited_for_by_its_own_rhythm(timeline: Timeline) -> None:
+    seconds = 0.0
+    for number in range(10):
+        timeline.steps(100 * number, 100 * number, seconds)
+        seconds += 300.0
+        assert timeline.quiet(seconds - 299, seconds - 1, every_s=10) == []
+
+    timeline.quiet(seconds, seconds + 2000, every_s=10)
+    assert [when >= seconds - 300 + 1200 for when, _ in timeline.findings] == [True]
+
+
+def test_before_the_rhythm_is_known_the_first_steps_take_as_long_as_they_take(timeline: Timeline) -> None:
+    timeline.median_s = 0.0
+    timeline.steps(1, 2, 0.0)
+    timeline.progress = replace(timeline.progress, median_step_s=None)
+
+    assert timeline.quiet(1.0, 1700.0, every_s=10) == []
+    assert len(timeline.quiet(1700.0, 1900.0, every_s=10)) == 1
+
+
 def test_without_recognised_steps_nothing_is_said_however_long(timeline: Timeline) -> None:
     assert timeline.quiet(0.0, 100_000.0, every_s=60) == []
 
