@@ -1,0 +1,196 @@
+"""Reads blocks of a log into marks of progress: steps, checkpoints, phases, in the order of the bytes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, tzinfo
+from typing import Any
+
+import re2
+
+from relance.domain.log_texts import LogText, line_end, line_start
+from relance.domain.log_times import dated
+from relance.domain.observations import LogBlock
+from relance.domain.progress import CheckpointEvent, CheckpointSeen, Phase, PhaseSeen, ProgressMark, StepSeen
+from relance.progress.dialects import DIALECTS, Dialect, Mark, StepText, Told, without_marks
+from relance.progress.own_patterns import OwnPattern
+
+_TIME_BYTES = 110
+"""How far before a mark its time may stand."""
+_MOST_DIGITS = 15
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReaderState:
+    """What reading carries from block to block, for all files of an attempt.
+
+    `dialect` is the one whose steps were recognised first. `step` is the step of the last mark, if that was a step:
+    other ranks say it again. `loading_step` and `loading_path` are of a load that was announced, `loaded` says that one
+    was done.
+    """
+
+    version: int = 1
+    dialect: str | None = None
+    step: int | None = None
+    loading_step: int | None = None
+    loading_path: str | None = None
+    loaded: bool = False
+
+
+class ProgressReader:
+    """Reads marks of progress out of blocks.
+
+    Args:
+        own: A step pattern of the site or the job; with it the steps of no other dialect are read.
+        zone: The zone of times that bear none.
+
+    Raises:
+        PatternError: The pattern cannot be used.
+    """
+
+    def __init__(self, own: str | None = None, *, zone: tzinfo = UTC) -> None:
+        self._zone = zone
+        self._steps: tuple[Dialect, ...] = DIALECTS if own is None else (without_marks("own", OwnPattern(own).find),)
+        self._marks = {dialect.name: _MarkFinder(dialect.marks) for dialect in DIALECTS}
+        self._all_marks = _MarkFinder([mark for dialect in DIALECTS for mark in dialect.marks])
+
+    def read(self, block: LogBlock, state: ReaderState) -> tuple[ReaderState, tuple[ProgressMark, ...]]:
+        """The marks of a block, in the order of the bytes. A step that is told again at once is told once."""
+        log = LogText(block.data)
+        new_from = len(LogText(block.data[: block.overlap]).text) if block.overlap else 0
+        dialect, steps = self._find_steps(log.text, state.dialect)
+        last = state.step
+        finder = self._marks.get(dialect or "", self._all_marks)
+        found: list[tuple[int, StepText | _MarkText]] = [*steps, *finder.find(log.text)]
+        marks: list[ProgressMark] = []
+        for position, told in sorted(found, key=lambda pair: pair[0]):
+            if position < new_from:
+                continue
+            place = _Place(block=block, log=log, position=position, zone=self._zone)
+            if not isinstance(told, StepText):
+                state, new = _told(told, place, state)
+                marks += new
+                last = None
+            elif (step := _whole(told.step)) is not None and step != last:
+                marks.append(_step(told, step, place))
+                last = step
+        return replace(state, dialect=dialect, step=last), tuple(marks)
+
+    def _find_steps(self, text: bytes, known: str | None) -> tuple[str | None, list[tuple[int, StepText]]]:
+        """The steps of the known dialect, else of the one whose first step comes first."""
+        tried = [dialect for dialect in self._steps if known is None or dialect.name == known]
+        results = [(dialect.name, list(dialect.find_steps(text))) for dialect in tried or self._steps]
+        with_steps = [(steps[0][0], name, steps) for name, steps in results if steps]
+        if not with_steps:
+            return known, []
+        _, name, steps = min(with_steps, key=lambda each: each[0])
+        return name, steps
+
+
+@dataclass(frozen=True, slots=True)
+class _MarkText:
+    """A mark as the text has it."""
+
+    told: Told
+    values: Mapping[str, bytes]
+
+
+class _MarkFinder:
+    """Finds the lines of several marks: one pass tells which there are at all, mostly none."""
+
+    def __init__(self, marks: Sequence[Mark]) -> None:
+        self._marks = marks
+        options = re2.Options()
+        options.encoding = re2.Options.Encoding.LATIN1
+        options.never_nl = True
+        options.log_errors = False
+        sources = [f"(?m:{mark.pattern})".encode("ascii") for mark in marks]
+        self._each: list[Any] = [re2.compile(source, options) for source in sources]
+        self._which: Any = re2.Set.SearchSet(options)
+        for source in sources:
+            self._which.Add(source)
+        self._which.Compile()
+
+    def find(self, text: bytes) -> Iterator[tuple[int, _MarkText]]:
+        for index in self._which.Match(text) or ():
+            told, position = self._marks[index].told, 0
+            while position < len(text) and (match := self._each[index].search(text, position)):
+                values = {name.decode("ascii"): match[at] for name, at in match.re.groupindex.items() if match[at]}
+                yield match.start(), _MarkText(told, values)
+                position = line_end(text, match.start()) + 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """Where a mark stands."""
+
+    block: LogBlock
+    log: LogText
+    position: int
+    zone: tzinfo
+
+    @property
+    def at(self) -> datetime:
+        """The time with a full date right before the mark, else when it was read; never later than that."""
+        begin = max(line_start(self.log.text, self.position), self.position - _TIME_BYTES)
+        found = dated(self.log.text[begin : self.position], zone=self.zone)
+        return self.block.read_at if found is None else min(found, self.block.read_at)
+
+    @property
+    def offset(self) -> int:
+        """The byte in the file at which the line begins."""
+        return self.block.offset + self.log.raw_start(line_start(self.log.text, self.position))
+
+
+def _step(told: StepText, step: int, place: _Place) -> StepSeen:
+    time_s, time_ms = _real(told.step_time_s), _real(told.step_time_ms)
+    if time_s is None and time_ms is not None:
+        time_s = time_ms / 1000.0
+    return StepSeen(
+        at=place.at,
+        step=step,
+        total=_whole(told.total),
+        step_time_s=time_s if time_s is not None and math.isfinite(time_s) and time_s > 0.0 else None,
+        loss=_real(told.loss),
+        grad_norm=_real(told.grad_norm),
+        file=place.block.file,
+        offset=place.offset,
+    )
+
+
+def _told(mark: _MarkText, place: _Place, state: ReaderState) -> tuple[ReaderState, list[ProgressMark]]:
+    step, path = _whole(mark.values.get("step")), _text(mark.values.get("path"))
+    at = place.at
+    if mark.told is Told.STARTS_AT:
+        starting = PhaseSeen(at=at, phase=Phase.STARTING)
+        if state.loaded or step != 1:
+            return state, [starting]
+        return state, [CheckpointSeen(at=at, event=CheckpointEvent.COLD), starting]
+    if mark.told is Told.LOADING:
+        return replace(state, loading_step=step, loading_path=path), [PhaseSeen(at=at, phase=Phase.LOADING)]
+    if isinstance(mark.told.value, Phase):
+        return state, [PhaseSeen(at=at, phase=mark.told.value)]
+    if mark.told is Told.LOADED:
+        step, path = step if step is not None else state.loading_step, path or state.loading_path
+        state = replace(state, loading_step=None, loading_path=None, loaded=True)
+    return state, [CheckpointSeen(at=at, event=CheckpointEvent(mark.told.value), step=step, path=path)]
+
+
+def _whole(text: bytes | None) -> int | None:
+    digits = text.replace(b",", b"") if text else b""
+    return int(digits) if digits.isdigit() and len(digits) <= _MOST_DIGITS else None
+
+
+def _real(text: bytes | None) -> float | None:
+    if not text:
+        return None
+    try:
+        return float(text.replace(b",", b"").rstrip(b"."))
+    except ValueError:
+        return None
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode("utf-8", "replace")
