@@ -25,6 +25,7 @@ STOP_NAME = "STOP"
 COMPACT_BYTES = 4 * 1024 * 1024
 ROOM_BYTES = 1024 * 1024
 """With less free on the disk nothing new begins: what has begun can still be written."""
+_PROBE_BYTES = 64 * 1024
 KEEP_DECIDED = timedelta(days=7)
 """A decision on an attempt that is not taken is kept this long: longer than any scheduler remembers an ended job."""
 
@@ -75,7 +76,7 @@ class Ledger:
 
         `durable` is False for what may be lost in a crash of the machine, such as that the server has a step.
         """
-        self._write((*self._backlog, *entries), durable=durable)
+        self._write(b"".join(line_of(entry) for entry in (*self._backlog, *entries)), durable=durable)
         self._backlog.clear()
         for entry in entries:
             self.state = apply(self.state, entry)
@@ -99,8 +100,8 @@ class Ledger:
         if self._damaged:
             return self._damaged
         if self._problem:
-            with contextlib.suppress(LedgerUnusableError):
-                self.append()
+            with contextlib.suppress(LedgerUnusableError, OSError):
+                self._try_the_disk()
         return self._problem or self._no_room() or self._stop()
 
     @property
@@ -116,6 +117,13 @@ class Ledger:
             if number >= 0:
                 os.close(number)
                 setattr(self, name, -1)
+
+    def _try_the_disk(self) -> None:
+        """Write what is kept in memory, and as much more as an action may need; the latter is cut off again."""
+        self._write(b"\0" * _PROBE_BYTES, durable=True)
+        self._size -= _PROBE_BYTES
+        os.ftruncate(self._file, self._size)
+        self.append()
 
     def _no_room(self) -> str:
         try:
@@ -150,12 +158,11 @@ class Ledger:
             raise LedgerUnusableError(f"{self._path} is the ledger of cluster {state.cluster}, not of {cluster}")
         if not state.cluster:
             opened = Opened(version=VERSION, cluster=cluster, at=self._clock.now())
-            self._write((opened,), durable=True)
+            self._write(line_of(opened), durable=True)
             state = apply(state, opened)
         return state
 
-    def _write(self, entries: tuple[Entry, ...], *, durable: bool) -> None:
-        data = b"".join(line_of(entry) for entry in entries)
+    def _write(self, data: bytes, *, durable: bool) -> None:
         try:
             # What a failed write left is cut off first: a line in the middle that cannot be read would be damage.
             os.ftruncate(self._file, self._size)

@@ -154,12 +154,12 @@ def _update(transaction: Transaction, job: JobView, now: Moment) -> Turn:
 
 def _start_at(transaction: Transaction, job: JobView, now: datetime) -> datetime | None:
     """When the job is to start: None is now. A wait that is not ours to end stays as it is."""
-    if (until := parked_until(transaction.began.advice, transaction.limits)) is not None:
-        return until if until > now else None
+    until = parked_until(transaction.began.advice, transaction.limits)
+    wanted = until if until is not None and until > now else None
     if transaction.requeued_by_us or parked_by_us(job, transaction.parked):
-        return None
+        return wanted
     if job.eligible_at is None or job.eligible_at <= now or _is_requeue_delay(transaction, job):
-        return None
+        return wanted
     return job.eligible_at
 
 

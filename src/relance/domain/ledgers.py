@@ -331,9 +331,8 @@ def _with(record: ActionRecord, entry: Intended | Did | Noted | Ended | Reported
 
 
 def _entries_of(record: ActionRecord) -> list[Entry]:
-    """An action's entries in order."""
-    numbered = sorted((*record.intents, *record.story), key=lambda item: (item.number, isinstance(item, Did)))
-    entries: list[Entry] = [record.began, *numbered]
+    """An action's entries: the fold keeps commands and story apart, each in its order."""
+    entries: list[Entry] = [record.began, *record.intents, *record.story]
     if record.reported:
         numbers = tuple(sorted(record.reported))
         entries.append(Reported(action_id=record.began.action_id, numbers=numbers, at=record.began.at))

@@ -15,8 +15,8 @@ from tests.unit.controlling.fuses import Fuse, FusedBackend, FusedLedger, FusedS
 from tests.unit.controlling.worlds import HOLDER, World
 
 
-async def life(world: World, fuse: Fuse, duration_s: float) -> None:
-    """One process of the controller: until it is killed, or for that long."""
+async def life(world: World, fuse: Fuse, duration_s: float, holder: str = HOLDER) -> None:
+    """One process of a controller: until it is killed, or for that long."""
     ledger = FusedLedger(world.folder, world.cluster.name, world.clock, fuse)
     controller = Controller(
         backend=FusedBackend(world.backend, fuse),
@@ -24,7 +24,7 @@ async def life(world: World, fuse: Fuse, duration_s: float) -> None:
         ledger=ledger,
         limits=world.limits,
         clock=world.clock,
-        holder=HOLDER,
+        holder=holder,
     )
     controller.pace = Pace(look_s=5.0, poll_s=0.5, suspicion_s=3.0)
     task = asyncio.create_task(controller.run())
@@ -209,6 +209,49 @@ def test_a_lost_ledger_is_made_good_from_the_servers_word_and_the_cluster(world:
             return job
 
         check_the_story(world, world.play(story()), f"lost after {when.value} {verb}")
+
+
+@pytest.mark.parametrize("verb", ["requeue", "update"])
+@pytest.mark.parametrize("when", list(When))
+def test_another_controller_finishes_it_once_no_command_of_the_dead_one_can_be_under_way(
+    world: World, verb: str, when: When, tmp_path: Path
+) -> None:
+    calls = calls_of_a_restart(tmp_path / "plain")
+    fuse = Fuse(at=calls.index(f"send {verb}") + 1, when=when)
+
+    async def story() -> JobView:
+        job = await order_a_restart(world)
+        await life(world, fuse, 8)
+        world.folder = world.folder.with_name("another")
+        world.backend.holder, world.backend.epoch = "controller-2", 2
+        sent, begun = len(world.scheduler.sent), world.clock.now()
+        await life(world, Fuse(), 60, holder="controller-2")
+        waited = [(command.at - begun).total_seconds() for command in world.scheduler.sent[sent:]]
+        assert all(seconds >= 10 for seconds in waited)
+        return job
+
+    check_the_story(world, world.play(story()), f"taken over after {when.value} {verb}")
+
+
+def test_the_dead_controller_that_comes_back_later_does_nothing_more(world: World, tmp_path: Path) -> None:
+    calls = calls_of_a_restart(tmp_path / "plain")
+    fuse = Fuse(at=calls.index("send requeue") + 1)
+
+    async def story() -> JobView:
+        job = await order_a_restart(world)
+        await life(world, fuse, 8)
+        old = world.folder
+        world.folder = old.with_name("another")
+        world.backend.holder, world.backend.epoch = "controller-2", 2
+        await life(world, Fuse(), 60, holder="controller-2")
+        world.folder = old
+        await life(world, Fuse(), 60)
+        world.folder = old.with_name("another")
+        return job
+
+    job = world.play(story())
+    assert world.verbs() == ["requeue", "update"]
+    assert new_starts(world, job) == 1
 
 
 def check_the_story(world: World, job: JobView, where: str) -> None:

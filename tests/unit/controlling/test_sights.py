@@ -1,0 +1,106 @@
+"""What the controller reports of its cluster, and what makes it look again."""
+
+from __future__ import annotations
+
+import asyncio
+
+from relance.controlling.ledger import Ledger
+from relance.controlling.paces import READ_AGE_S, Pace
+from relance.domain.advice import ActionEnd
+from relance.domain.ledgers import Entry, Intended
+from relance.domain.views import JobState
+from tests.unit.controlling.worlds import HOLDER, World
+
+
+def test_reports_are_whole_numbered_and_of_one_session(world: World) -> None:
+    async def story() -> None:
+        await world.failed_job()
+        await world.run(5)
+
+    world.play(story())
+    reports = world.backend.reports
+    assert [report.sequence for report in reports] == list(range(1, len(reports) + 1))
+    assert len({report.session for report in reports}) == 1
+    assert reports[0].session.startswith(HOLDER)
+    assert all(report.complete and len(report.jobs) == 1 and len(report.nodes) == 6 for report in reports)
+
+
+def test_another_start_is_another_session(world: World) -> None:
+    async def story() -> None:
+        await world.run(2)
+        await world.run(2)
+
+    world.play(story())
+    assert len({report.session for report in world.backend.reports}) == 2
+
+
+def test_it_looks_at_most_five_times_a_second_whatever_wakes_it(world: World) -> None:
+    async def story() -> None:
+        await world.run(10)
+
+    world.play(story())
+    assert 30 <= len(world.backend.reports) <= 51
+
+
+def test_a_scheduler_that_is_silent_is_not_reported_as_empty_and_it_is_said_afterwards(world: World) -> None:
+    async def story() -> None:
+        async with world.running() as controller:
+            await world.clock.sleep(2)
+            world.scheduler.faults.is_silent = True
+            before = len(world.backend.reports)
+            await world.clock.sleep(20)
+            assert len(world.backend.reports) <= before + 1
+            assert controller.alarms["scheduler"] == "the scheduler does not answer: no answer"
+            world.scheduler.faults.is_silent = False
+            await world.clock.sleep(2)
+            assert controller.alarms == {}
+
+    world.play(story())
+
+
+def test_a_job_with_an_open_order_is_read_by_itself_between_two_looks(world: World) -> None:
+    async def story() -> None:
+        raw_id = world.cluster.submit()
+        job = await world.when(raw_id, JobState.RUNNING)
+        world.scheduler.faults.is_deaf = True
+        world.backend.give(world.order(world.advice(job)))
+        ledger = world.ledger()
+        controller = world.controller(ledger)
+        controller.pace = Pace(look_s=60.0)
+        task = asyncio.create_task(controller.run())
+        await world.clock.sleep(5)
+        world.cluster.end(raw_id, JobState.COMPLETED)
+        await world.clock.sleep(1)
+        assert world.backend.reports[-1].jobs[0].state is JobState.COMPLETED
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        ledger.close()
+
+    world.play(story())
+
+
+class SlowLedger(Ledger):
+    """A disk that takes two seconds for the first intent."""
+
+    def __init__(self, world: World) -> None:
+        self._time = world.time
+        self._slow_for_s = 2.0
+        super().__init__(world.folder, world.cluster.name, world.clock)
+
+    def append(self, *entries: Entry, durable: bool = True) -> None:
+        if any(isinstance(entry, Intended) for entry in entries):
+            self._time.pass_by(self._slow_for_s)
+            self._slow_for_s = 0.0
+        super().append(*entries, durable=durable)
+
+
+def test_after_a_slow_write_of_the_ledger_the_job_is_read_again_before_the_command_goes_out(world: World) -> None:
+    async def story() -> None:
+        job = await world.failed_job()
+        world.backend.give(world.order(world.advice(job)))
+        await world.run(10, SlowLedger(world))
+
+    world.play(story())
+    assert all(sent.read_age_s < READ_AGE_S for sent in world.scheduler.sent)
+    assert world.verbs() == ["requeue", "update"]
+    assert [end for end, _ in world.backend.ends()] == [ActionEnd.SUCCEEDED]
