@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from relance.attribution.places import node_of, rank_of
-from relance.attribution.symptoms import FROM_SCHEDULER, NOT_FAULTS, PROCESS_DEATHS, cancels
+from relance.attribution.symptoms import FROM_SCHEDULER, NOT_FAULTS, PROCESS_DEATHS, PROCESS_EXITS, cancels
 from relance.domain.faults import Role, Scope
 from relance.domain.findings import RuleHit
 from relance.domain.progress import Progress
@@ -78,8 +78,7 @@ def clues_of(case: CaseFile) -> tuple[Clue, ...]:
     """All hits of a case in order of time, each with the role that is left to it."""
     placed = _placed(_distinct(hit for finding in case.findings for hit in finding.hits), case)
     outlived = tuple(_outlived(clue, case.progress) for clue in placed)
-    standing = _without_recovered(outlived)
-    return _after_teardown(standing)
+    return _after_teardown(_without_recovered(_placed_by_exits(outlived)))
 
 
 def _distinct(hits: Iterable[RuleHit]) -> tuple[RuleHit, ...]:
@@ -105,6 +104,23 @@ def _placed(hits: tuple[RuleHit, ...], case: CaseFile) -> tuple[Clue, ...]:
         role = Role.CONTEXT if hit.symptom in NOT_FAULTS else hit.role
         clues.append(Clue(hit=hit, at=at, timed=timed, node=node_of(hit, case), rank=rank_of(hit), role=role))
     return tuple(sorted(clues, key=lambda clue: (clue.at, clue.hit.file, clue.hit.offset)))
+
+
+def _placed_by_exits(clues: tuple[Clue, ...]) -> tuple[Clue, ...]:
+    """Give a line without a place the node whose process the scheduler reports as ended right after it.
+
+    In an output without labels the first process to end badly is the pointer to who wrote the line (L010).
+    """
+    exits = [clue for clue in clues if clue.hit.symptom in PROCESS_EXITS | PROCESS_DEATHS and clue.of_scheduler]
+
+    def placed(clue: Clue) -> Clue:
+        if clue.node is not None or clue.rank is not None or clue.of_host or clue.of_scheduler:
+            return clue
+        after = [item for item in exits if item.hit.file == clue.hit.file and item.hit.offset > clue.hit.offset]
+        first = min(after, key=lambda item: item.hit.offset, default=None)
+        return clue if first is None else replace(clue, node=first.node)
+
+    return tuple(placed(clue) for clue in clues)
 
 
 def _clocks_ahead(hits: tuple[RuleHit, ...]) -> Mapping[str | None, timedelta]:

@@ -8,7 +8,7 @@ from relance.attribution.clues import Clue
 from relance.attribution.explanations import Explanation, Trust
 from relance.attribution.intents import is_wish
 from relance.attribution.suspicions import alike, is_shared, is_widespread, suspects_of
-from relance.attribution.symptoms import CLASSLESS_KILLS, SAME_DEVICE_ONLY, words
+from relance.attribution.symptoms import CLASSLESS_KILLS, SAME_DEVICE_ONLY, TERM_SIGNALS, words
 from relance.domain.faults import FaultDomain, RestartHint, Role, SuspectKind
 from relance.domain.findings import Certainty, Finding, FindingKind
 from relance.domain.verdicts import CaseFile
@@ -23,7 +23,7 @@ _OWN_DOMAINS = (FaultDomain.APPLICATION, FaultDomain.USER)
 def failure_explanations(case: CaseFile, clues: tuple[Clue, ...]) -> tuple[Explanation, ...]:
     """Every explanation that the job's own side offers, the most trusted first, each kind by its first line."""
     own = [clue for clue in clues if _is_own_side(clue)]
-    standing = [clue for clue in own if clue.may_be_cause and not is_wish(clue)]
+    standing = [clue for clue in own if clue.may_be_cause and not _is_decision(clue)]
     found = [_of_clue(clue, case, clues) for clue in _firsts(standing)]
     found += _of_divergence(case.findings)
     found += _of_memory(case.job, found)
@@ -54,6 +54,10 @@ def second_thoughts(clues: tuple[Clue, ...]) -> Explanation | None:
     )
 
 
+def _is_decision(clue: Clue) -> bool:
+    return is_wish(clue) or clue.hit.symptom in TERM_SIGNALS
+
+
 def _is_own_side(clue: Clue) -> bool:
     """Whether a line is about the job's own processes: its output, their ends, and what a host did to them."""
     if clue.of_host:
@@ -76,15 +80,14 @@ def _of_clue(clue: Clue, case: CaseFile, clues: tuple[Clue, ...]) -> Explanation
     hit = clue.hit
     group = alike(clue, clues)
     wide = is_widespread(group, case)
-    shared = is_shared(hit.domain, hit.symptom, case.fleet, case.as_of)
-    shared = shared or (wide and hit.domain not in _OWN_DOMAINS and hit.domain is not FaultDomain.UNKNOWN)
+    shared = is_shared(group, case)
     no_class = hit.symptom in CLASSLESS_KILLS
     nobody = wide or shared or no_class or _is_no_nodes_fault(clue)
     suspects = () if nobody else suspects_of(group, case, clues)
     trust, confidence = _standing(clue)
     return Explanation(
         trust=trust,
-        domain=FaultDomain.UNKNOWN if no_class else hit.domain,
+        domain=FaultDomain.UNKNOWN if no_class else _domain(hit.domain),
         cause=hit.symptom,
         hint=RestartHint.NOTHING if no_class else hit.restart,
         confidence=confidence * (0.6 + 0.4 * min(1.0, max(0.0, hit.weight))) + (0.05 if wide else 0.0),
@@ -96,9 +99,14 @@ def _of_clue(clue: Clue, case: CaseFile, clues: tuple[Clue, ...]) -> Explanation
     )
 
 
+def _domain(told: FaultDomain) -> FaultDomain:
+    """A person's mistake in a setting or a path is the job's own: the domain `user` is for a person's wish."""
+    return FaultDomain.APPLICATION if told is FaultDomain.USER else told
+
+
 def _is_no_nodes_fault(clue: Clue) -> bool:
     """Whether a row is about the program wherever it runs, even if it names where that was."""
-    own = clue.role is Role.ROOT and clue.hit.domain in _OWN_DOMAINS and clue.hit.symptom not in SAME_DEVICE_ONLY
+    own = clue.hit.domain in _OWN_DOMAINS and clue.hit.symptom not in SAME_DEVICE_ONLY
     return clue.hit.restart is RestartHint.NO or (own and clue.hit.restart is not RestartHint.EXCLUDE)
 
 

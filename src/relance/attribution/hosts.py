@@ -86,9 +86,8 @@ def is_planned(view: NodeView) -> bool:
 def _of_row(clue: Clue, case: CaseFile, clues: tuple[Clue, ...], orders: Iterable[Clue]) -> Explanation:
     group = alike(clue, clues)
     domain, symptom = clue.hit.domain, clue.hit.symptom
-    shared = (is_widespread(group, case) and len(group) > 2) or is_shared(domain, symptom, case.fleet, case.as_of)  # noqa: PLR2004 - two nodes may both be broken
-    shared = shared or (is_widespread(group, case) and domain in (FaultDomain.STORAGE, FaultDomain.SYSTEM))
-    suspects = () if shared else suspects_of(group, case, clues)
+    shared = is_shared(group, case)
+    suspects = () if shared or is_widespread(group, case) else suspects_of(group, case, clues)
     ordered = [order for order in orders if any(_are_companions(order, item) for item in group)]
     if ordered:
         names = {order.node for order in ordered}
@@ -112,7 +111,7 @@ def _of_row(clue: Clue, case: CaseFile, clues: tuple[Clue, ...], orders: Iterabl
 
 def _of_statement(clue: Clue, case: CaseFile, clues: tuple[Clue, ...]) -> Explanation:
     group = alike(clue, clues)
-    shared = is_shared(clue.hit.domain, clue.hit.symptom, case.fleet, case.as_of)
+    shared = is_shared(group, case)
     return Explanation(
         trust=Trust.NODE,
         domain=clue.hit.domain,

@@ -6,7 +6,14 @@ from collections.abc import Mapping
 
 from relance.attribution.clues import Clue, lead_s
 from relance.attribution.explanations import Explanation, Trust
-from relance.attribution.symptoms import CANCELLED_BY_TEXT, FINISHED, PERSONS_WISH, PROCESS_EXITS, TERM_SIGNALS
+from relance.attribution.symptoms import (
+    CANCELLED_BY_TEXT,
+    FINISHED,
+    PERSONS_WISH,
+    PROCESS_EXITS,
+    TERM_SIGNALS,
+    TOLD_SIGNALS,
+)
 from relance.domain.faults import FaultDomain, RestartHint, Role
 from relance.domain.verdicts import CaseFile
 from relance.domain.views import JobState, JobView
@@ -88,23 +95,30 @@ def _precedes(clue: Clue, mark: Clue) -> bool:
 
 def _by_signal(case: CaseFile, clues: tuple[Clue, ...]) -> Explanation | None:
     """SIGTERM on all ranks with no earlier root line: somebody sent it (operators.md 1, V4)."""
-    if any(_is_earlier_failure(clue) for clue in clues):
-        return None
-    marks = tuple(clue for clue in clues if clue.hit.symptom in TERM_SIGNALS)
-    job = case.job
-    if job is not None and job.state.is_over and (job.exit_code is not None or job.exit_signal is not None):
-        ended_by_term = job.exit_signal == _TERM or job.exit_code == _TERM_EXIT
+    marks = tuple(clue for clue in clues if clue.hit.symptom in TERM_SIGNALS and not clue.outlived)
+    failures = [clue for clue in clues if _is_failure(clue)]
+    told = next((mark for mark in marks if mark.hit.symptom in TOLD_SIGNALS), None)
+    if told is not None:
+        ended_by_term = not any(_precedes(clue, told) for clue in failures)
     else:
-        places = {clue.node for clue in marks if clue.node is not None}
-        told = any(clue.hit.symptom == "agent_signalled" for clue in marks)
-        ended_by_term = told or (bool(places) and places >= set(case.nodes))
+        ended_by_term = not failures and _ended_by_term(case, marks)
     if not ended_by_term:
         return None
     because = "its processes got SIGTERM, and nothing had gone wrong before"
     return _decided(FaultDomain.USER, "terminated_from_outside", because, marks[:3])
 
 
-def _is_earlier_failure(clue: Clue) -> bool:
+def _ended_by_term(case: CaseFile, marks: tuple[Clue, ...]) -> bool:
+    """Whether the way the attempt ended shows SIGTERM: its code, or where that is not known every node's ranks."""
+    job = case.job
+    if job is not None and job.state.is_over and (job.exit_code is not None or job.exit_signal is not None):
+        return job.exit_signal == _TERM or job.exit_code == _TERM_EXIT
+    places = {clue.node for clue in marks if clue.node is not None}
+    return bool(places) and places >= set(case.nodes)
+
+
+def _is_failure(clue: Clue) -> bool:
+    """Whether a line shows that something had gone wrong, or that a process ended with a code of its own."""
     if clue.outlived or clue.hit.symptom in TERM_SIGNALS:
         return False
     own_end = clue.hit.symptom in PROCESS_EXITS and clue.hit.captures.get("exit") not in _TERM_CODES

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from relance.attribution.clues import Clue
 from relance.attribution.hosts import is_planned
-from relance.attribution.symptoms import IN_JOB_RESTARTS
+from relance.attribution.symptoms import IN_JOB_RESTARTS, IN_JOB_RESTARTS_OVER
 from relance.domain.findings import Certainty, Finding, FindingKind, Sign
 from relance.domain.stages import EndRunning
 from relance.domain.verdicts import CaseFile
@@ -49,8 +49,9 @@ def last_root_at(clues: tuple[Clue, ...]) -> datetime | None:
 def in_job_restart_at(clues: tuple[Clue, ...]) -> datetime | None:
     """When a restarter inside the job was last seen at work, if that was no earlier than the last root line."""
     seen = max((clue.hit.seen_at for clue in clues if clue.hit.symptom in IN_JOB_RESTARTS), default=None)
+    given_up = any(clue.hit.symptom in IN_JOB_RESTARTS_OVER for clue in clues)
     last = last_root_at(clues)
-    return None if seen is None or (last is not None and seen < last) else seen
+    return None if seen is None or given_up or (last is not None and seen < last) else seen
 
 
 def _node_lost(case: CaseFile) -> list[Proof]:

@@ -11,6 +11,7 @@ from relance.attribution.clues import Clue, lead_s
 from relance.attribution.places import node_of_named_rank, peer_of
 from relance.attribution.symptoms import SAME_DEVICE_ONLY, words
 from relance.domain.faults import FaultDomain, RestartHint, Role, SuspectKind
+from relance.domain.findings import RuleHit
 from relance.domain.verdicts import CaseFile, FleetSign, Strength, Suspect
 
 WEAK_WINDOW = timedelta(days=7)
@@ -22,6 +23,7 @@ _SHARE = 0.5
 _OTHER_OWNERS = 2
 """So many other owners with the same cause make it a shared one."""
 _FLEET_WINDOW_S = 120.0
+_OF_ONE_NODE = frozenset({FaultDomain.HARDWARE, FaultDomain.INTERCONNECT})
 _SHARED_DOMAINS = frozenset({FaultDomain.STORAGE, FaultDomain.SYSTEM, FaultDomain.INTERCONNECT})
 
 
@@ -36,26 +38,32 @@ def alike(first: Clue, clues: Iterable[Clue]) -> tuple[Clue, ...]:
 
 
 def is_widespread(group: tuple[Clue, ...], case: CaseFile) -> bool:
-    """Whether a row shows on so many nodes at once that none of them can be its cause."""
+    """Whether a row shows on so many nodes or ranks at once that none of them can be its cause.
+
+    Two nodes may both be broken, or be the two ends of one link: for hardware and links it takes more.
+    """
     nodes = {clue.node for clue in group if clue.node is not None}
     ranks = {clue.rank for clue in group if clue.rank is not None}
+    if group[0].hit.domain in _OF_ONE_NODE and len(nodes) <= 2:  # noqa: PLR2004 - one link has two ends
+        return False
     many_nodes = len(nodes) >= 2 and len(nodes) >= _SHARE * len(case.nodes)  # noqa: PLR2004 - one node is one node
     per_node = max(1, len(case.rank_to_node) // max(1, len(case.nodes)))
     many_ranks = len(ranks) > per_node and len(ranks) >= _SHARE * len(case.rank_to_node)
     return many_nodes or many_ranks
 
 
-def is_shared(domain: FaultDomain, cause: str, fleet: tuple[FleetSign, ...], as_of: datetime) -> bool:
-    """Whether other owners' jobs have the same trouble now."""
-    if domain not in _SHARED_DOMAINS:
+def is_shared(group: tuple[Clue, ...], case: CaseFile) -> bool:
+    """Whether a row is of a service that many use: it shows on many nodes at once, or on other owners' jobs, too."""
+    hit = group[0].hit
+    if hit.domain not in _SHARED_DOMAINS:
         return False
-    owners = {
-        sign.owner
-        for sign in fleet
-        if (sign.domain, sign.cause) == (domain, cause)
-        and abs((as_of - sign.at).total_seconds()) <= _FLEET_WINDOW_S
-    }  # fmt: skip
-    return len(owners) >= _OTHER_OWNERS
+    owners = {sign.owner for sign in case.fleet if _is_alike(sign, hit, case.as_of)}
+    return is_widespread(group, case) or len(owners) >= _OTHER_OWNERS
+
+
+def _is_alike(sign: FleetSign, hit: RuleHit, as_of: datetime) -> bool:
+    near = abs((as_of - sign.at).total_seconds()) <= _FLEET_WINDOW_S
+    return near and (sign.domain, sign.cause) == (hit.domain, hit.symptom)
 
 
 def suspects_of(group: tuple[Clue, ...], case: CaseFile, others: tuple[Clue, ...]) -> tuple[Suspect, ...]:

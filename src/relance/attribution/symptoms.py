@@ -17,7 +17,10 @@ PERSONS_WISH = frozenset({"user_cancelled", "interrupted", "operator_reboot", "d
 CANCELLED_BY_TEXT = frozenset({"user_cancelled"})
 """The scheduler also writes this when it takes down a step that has failed: its books must not say otherwise."""
 
-TERM_SIGNALS = frozenset({"agent_signalled", "task_terminated", "terminated"})
+TOLD_SIGNALS = frozenset({"agent_signalled", "signal_received"})
+"""The program's own word that it got a signal to end."""
+
+TERM_SIGNALS = TOLD_SIGNALS | {"task_terminated", "terminated"}
 """SIGTERM that reached the job's processes."""
 
 PROCESS_DEATHS = frozenset({
@@ -38,7 +41,12 @@ IN_JOB_RESTARTS = frozenset({
 })  # fmt: skip
 """A restarter inside the job is at work (P050, V002, V007)."""
 
-ORDERS_OF_THE_DRIVER = frozenset({"gpu_needs_reset", "gpu_needs_reboot", "gpu_drain_p2p"})
+IN_JOB_RESTARTS_OVER = frozenset({"in_job_restarts_exhausted", "nvrx_no_restart"})
+"""The restarter inside the job has given up."""
+
+ORDERS_OF_THE_DRIVER = frozenset({
+    "gpu_drain_p2p", "gpu_needs_reboot", "gpu_needs_reset", "gpu_recovery_action",
+})  # fmt: skip
 """Xid 154: overrides what the companion beside it would ask for (20.11)."""
 
 RECOVERIES: Mapping[str, frozenset[str]] = {
@@ -50,7 +58,7 @@ RECOVERIES: Mapping[str, frozenset[str]] = {
 }
 """For each recovery row the rows that it cancels (20.14); any other `x_recovered` cancels rows that begin with `x_`."""
 
-SAME_DEVICE_ONLY = frozenset({"gpu_page_fault_app", "gpu_sm_exception_app", "illegal_memory_access"})
+SAME_DEVICE_ONLY = frozenset({"gpu_page_fault", "gpu_sm_exception", "illegal_memory_access"})
 """Xid 13 and 31 and their echo in the program: the application's, unless the same GPU repeats (20.9)."""
 
 NOT_FAULTS = frozenset({"cold_start_unwanted", "cold_start"})

@@ -92,7 +92,7 @@ def xid79(when: float, node: str = "n2", **changes: Any) -> RuleHit:  # noqa: AN
 def xid31(when: float, node: str = "n2", device: str = "0000:18:00") -> RuleHit:
     """A page fault on a GPU: the application's, unless the same GPU repeats."""
     return hit(
-        "gpu_page_fault_app", when, scope=Scope.KERNEL, node=node, device=device, file=f"{node}/kern.log",
+        "gpu_page_fault", when, scope=Scope.KERNEL, node=node, device=device, file=f"{node}/kern.log",
         suspect=SuspectKind.SELF,
     )  # fmt: skip
 

@@ -173,6 +173,20 @@ SITUATIONS: dict[str, tuple[CaseFile, FaultDomain, str, Remedy, tuple[str, ...]]
         ),
         FaultDomain.STORAGE, "io_error", Remedy.WAIT, (),
     ),
+    "two nodes of a job may both be broken": (
+        case(xid79(99, "n1"), xid79(99, "n2")),
+        FaultDomain.HARDWARE,
+        "gpu_fell_off_bus",
+        Remedy.RESTART_EXCLUDING,
+        ("n1", "n2"),
+    ),
+    "three at the same moment are not": (
+        case(*(xid79(99, node) for node in NODES[:3])),
+        FaultDomain.HARDWARE,
+        "gpu_fell_off_bus",
+        Remedy.RESTART,
+        (),
+    ),
     "a file server that is silent on all nodes": (
         case(*NFS), FaultDomain.STORAGE, "nfs_stall", Remedy.WAIT, (),
     ),
@@ -258,7 +272,7 @@ SITUATIONS: dict[str, tuple[CaseFile, FaultDomain, str, Remedy, tuple[str, ...]]
     ),
     "page faults on many nodes at once are the program's": (
         case(*(xid31(100, node, device=f"dev{node}") for node in NODES)),
-        FaultDomain.APPLICATION, "gpu_page_fault_app", Remedy.RESTART, (),
+        FaultDomain.APPLICATION, "gpu_page_fault", Remedy.RESTART, (),
     ),
 }  # fmt: skip
 
@@ -540,3 +554,32 @@ def test_the_exit_alone_is_no_proof_of_more_than_an_end() -> None:
     verdict = attribute(case(findings=(ended,)))
     assert verdict.proven_death
     assert verdict.confidence < 0.5
+
+
+def test_a_mistake_in_a_setting_is_the_jobs_own_not_a_persons_wish() -> None:
+    verdict = attribute(case(hit("config_invalid", 20, domain=FaultDomain.USER, restart=RestartHint.NO)))
+    assert (verdict.domain, verdict.remedy) == (FaultDomain.APPLICATION, Remedy.STOP)
+
+
+def test_a_line_without_a_label_is_placed_by_the_next_process_that_the_scheduler_reports_as_ended() -> None:
+    ecc = hit(
+        "gpu_ecc_double_bit", 100, domain=FaultDomain.HARDWARE, suspect=SuspectKind.RANK, restart=RestartHint.EXCLUDE
+    )
+    ended = replace(EXITED, captures={"node": "n3", "exit": "1"}, offset=10100)
+    verdict = attribute(case(ecc, ended))
+    assert (verdict.remedy, verdict.suspects[0].node) == (Remedy.RESTART_EXCLUDING, "n3")
+    assert attribute(case(ecc, replace(ended, offset=1))).suspects == ()
+
+
+def test_a_program_that_tells_of_its_signal_was_ended_by_somebody_whatever_its_code() -> None:
+    told = hit("signal_received", 100, domain=FaultDomain.USER, role=Role.MAYBE, restart=RestartHint.SCHEDULER)
+    after = replace(EXITED, offset=10500, at=at(105))
+    verdict = attribute(case(told, key_error(103), after))
+    assert (verdict.domain, verdict.remedy) == (FaultDomain.USER, Remedy.NONE)
+    assert attribute(case(killed(90), told)).cause == "task_killed"
+
+
+def test_a_restarter_that_gave_up_is_not_at_work() -> None:
+    line = hit("in_job_restart", 110, role=Role.CONTEXT, domain=FaultDomain.UNKNOWN, restart=RestartHint.WAIT)
+    over = replace(line, symptom="in_job_restarts_exhausted", rule="over", offset=20000)
+    assert attribute(case(key_error(100), line, over, job=RUNNING)).in_job_restart_at is None
