@@ -76,7 +76,7 @@ def _submit(made: Rig, number: int) -> int:
 
 def _actions(made: Rig, job: int, kind: str) -> list[str]:
     """What was done to a job that was to be left alone."""
-    found = [f"{kind}: {item.headline}" for item in made.incidents(job) if item.times.act is not None]
+    found = [f"{kind}: {item.cause}: {item.summary}" for item in made.incidents(job) if item.times.act is not None]
     attempts = made.cluster.attempts(job)
     if len(attempts) > 1 or attempts[-1]["state"] != "COMPLETED":
         found.append(f"{kind}: job {job} had {len(attempts)} attempts and ended {attempts[-1]['state']}")

@@ -58,7 +58,7 @@ def measure(*, quick: bool) -> Result:
         for each in jobs:
             made.wait_for_step(each.job, 3)
         counts = _stay_quiet(made, jobs, quiet_s)
-        early = [f"{each.name}: {item.headline}" for each in jobs for item in made.incidents(each.job)]
+        early = [f"{each.name}: {item.cause}: {item.summary}" for each in jobs for item in made.incidents(each.job)]
         delays = {each.name: _break(made, each) for each in jobs}
     return Result(
         name="quiet",

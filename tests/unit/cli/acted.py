@@ -63,7 +63,7 @@ def incident(**changes: Any) -> IncidentItem:  # noqa: ANN401 -- fields of many 
         hold=False,
         excluded=(),
         times=times,
-        headline="rank killed: recovered",
+        next="recovered",
     )
     return replace(item, **changes)
 

@@ -80,7 +80,7 @@ def _nothing_before_the_fault(account: Account) -> Iterable[str]:
     act = account.act
     early = [item for item in act.incidents if act.broken_at is not None and item.opened_at < act.broken_at]
     if early:
-        yield f"an incident was opened before the fault: {early[0].headline}"
+        yield f"an incident was opened before the fault: {early[0].cause}: {early[0].summary}"
 
 
 def _was_seen(account: Account) -> Iterable[str]:
@@ -127,7 +127,7 @@ def _suspects(account: Account) -> Iterable[str]:
 def _left_alone(account: Account) -> Iterable[str]:
     acted = [item for item in account.act.incidents if item.times.act is not None]
     if acted:
-        yield f"it was acted upon: {acted[0].headline}"
+        yield f"it was acted upon: {acted[0].cause}: {acted[0].summary}"
     if account.act.row is not None and account.act.row["exclude"]:
         yield "nodes were kept out"
     gone_on = account.outputs[-1].last_step if account.outputs else None

@@ -7,6 +7,7 @@ from typing import Any
 from relance.cli.demos import settings
 from relance.cli.demos.acts import Act, Phase
 from relance.cli.demos.plays import Scene
+from relance.recovery.wordings import visible
 
 MILESTONE_WORDS = {
     "detect": "found",
@@ -66,7 +67,7 @@ def verdict(act: Act) -> str:
     newest = act.newest
     if newest is None or newest.domain is None:
         return ""
-    return _printable(f"{newest.domain.value}: {newest.summary}")
+    return visible(f"{newest.domain.value}: {newest.summary}")
 
 
 def advice(act: Act) -> str:
@@ -97,8 +98,3 @@ def milestone_line(act: Act) -> str:
     found = act.milestones
     parts = [f"{MILESTONE_WORDS[name]} {found[name]:.1f}" for name in MILESTONE_WORDS if name in found]
     return "  ".join(parts)
-
-
-def _printable(text: str) -> str:
-    """Text that may quote a log, without what would steer a terminal."""
-    return "".join(letter if letter.isprintable() else " " for letter in text)
