@@ -14,7 +14,7 @@ from sqlalchemy.exc import DBAPIError
 from relance.ports.clocks import Clock
 from relance.ports.histories import StorageUnusableError
 from relance.storage.columns import from_payload, from_us, to_payload, to_us
-from relance.storage.failures import unusable
+from relance.storage.failures import passes, unusable
 from relance.storage.places import MysqlPlace
 from relance.storage.tables import holders
 from relance.storage.upserts import put
@@ -44,7 +44,7 @@ class ServerLock:
     async def take(self) -> None:
         """Take the lock and keep it. Raises StorageUnusableError that names the other holder."""
         try:
-            await asyncio.to_thread(self._take)
+            await asyncio.to_thread(self._take_again)
         except DBAPIError as error:
             raise unusable(error, self._place) from error
         self._beating = asyncio.create_task(self._beat_for_ever())
@@ -70,21 +70,36 @@ class ServerLock:
                 await asyncio.to_thread(self._beat)
             except StorageUnusableError as error:
                 self._lost = error
-            except DBAPIError:  # the server is away: the next beat tries again, and appends fail by themselves
-                await asyncio.to_thread(self._drop)
+            except DBAPIError:
+                continue  # the server is away: the next beat tries again, and appends fail by themselves
 
     def _beat(self) -> None:
-        if self._connection is None:
-            self._take()
-            return
-        name = _lock_name(self._place, WHOLE)
-        mine = text("SELECT IS_USED_LOCK(:name) = CONNECTION_ID()")
-        if not self._connection.scalar(mine, {"name": name}):
+        if not self._is_ours():
             self._drop()
+            self._take_again()
+
+    def _is_ours(self) -> bool:
+        """Whether the server still has the lock down for our connection; if so, note when that was."""
+        if self._connection is None:
+            return False
+        try:
+            ours = text("SELECT IS_USED_LOCK(:name) = CONNECTION_ID()")
+            if not self._connection.scalar(ours, {"name": _lock_name(self._place, WHOLE)}):
+                return False
+            seen = holders.update().where(holders.c.place == WHOLE).values(seen_at_us=to_us(self._clock.now()))
+            self._connection.execute(seen)
+        except DBAPIError:
+            return False
+        return True
+
+    def _take_again(self) -> None:
+        """Take the lock; once more if the pool had only connections that the server has dropped."""
+        try:
             self._take()
-            return
-        now_us = to_us(self._clock.now())
-        self._connection.execute(holders.update().where(holders.c.place == WHOLE).values(seen_at_us=now_us))
+        except DBAPIError as error:
+            if not passes(error):
+                raise
+            self._take()
 
     def _take(self) -> None:
         connection = self._engine.connect()
