@@ -1,0 +1,149 @@
+"""`relance rules`: what is recognised in logs, and whether the rules of a site do what they say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from relance.cli.failures import ExitCode, FailureError
+from relance.cli.screens import Screen
+from relance.domain.faults import FaultDomain, Scope
+from relance.recovery import wordings
+from relance.rules.formats import Pack, Rule
+
+_CONFIG = click.option(
+    "--config", type=click.Path(path_type=Path), help="Settings whose own rules count too; default: $RELANCE_CONFIG."
+)
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+
+
+@click.group("rules")
+def rules() -> None:
+    """List, show and test the rules that recognise faults. Needs no server."""
+
+
+@rules.command("list")
+@click.option("--domain", type=click.Choice([item.value for item in FaultDomain]), help="Only this kind of cause.")
+@click.option("--scope", type=click.Choice([item.value for item in Scope]), help="Only rules for this kind of log.")
+@_CONFIG
+@_JSON
+def list_rules(*, domain: str | None, scope: str | None, config: Path | None, as_json: bool) -> None:
+    """List the rules in force."""
+    pack, screen = _pack(config, ()), Screen(as_json=as_json)
+    wanted = tuple(
+        rule
+        for rule in pack.rules
+        if (domain is None or rule.domain.value == domain)
+        and (scope is None or scope in {item.value for item in rule.scopes})
+    )
+    if as_json:
+        screen.data(wanted)
+        return
+    screen.table(
+        ("rule", "domain", "role", "restart", "scopes", "title"),
+        (
+            (
+                rule.id,
+                rule.domain.value,
+                rule.role.value,
+                rule.restart.value,
+                ", ".join(sorted(item.value for item in rule.scopes)),
+                rule.title,
+            )
+            for rule in wanted
+        ),
+        empty="no rule is like that",
+    )
+
+
+@rules.command("show")
+@click.argument("rule_id", metavar="ID")
+@_CONFIG
+@_JSON
+def show(*, rule_id: str, config: Path | None, as_json: bool) -> None:
+    """Show one rule with its pattern and its examples."""
+    pack, screen = _pack(config, ()), Screen(as_json=as_json)
+    rule = pack.by_id.get(rule_id)
+    if rule is None:
+        hint = "it is switched off in the settings" if rule_id in pack.off else "relance rules list"
+        raise FailureError(f"no rule {rule_id!r} is in force", hint, ExitCode.NOT_FOUND)
+    if as_json:
+        screen.data(rule)
+        return
+    for name, text in _facts(rule):
+        screen.fact(name, text)
+    for title, examples in (("matches", rule.hit), ("does not match", rule.miss)):
+        screen.line(f"{title}:")
+        for example in examples:
+            for line in example.splitlines():
+                screen.line(f"  | {line}", "quiet")
+
+
+@rules.command("test")
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@_CONFIG
+@_JSON
+def test(*, paths: tuple[Path, ...], config: Path | None, as_json: bool) -> None:
+    """Try every rule on its own examples: those shipped, those of the settings, and those in PATHS.
+
+    Exit code 1 when a file cannot be used or an example does not do what it says.
+    """
+    from relance.rules.checking import check_pack
+
+    pack, screen = _pack(config, paths), Screen(as_json=as_json)
+    problems = check_pack(pack)
+    if as_json:
+        screen.data({"rules": len(pack.rules), "problems": problems})
+    else:
+        for problem in problems:
+            screen.line(str(problem), "bad")
+        examples = sum(len(rule.hit) + len(rule.miss) for rule in pack.rules)
+        tried = f"{wordings.count(len(pack.rules), 'rule')}, {wordings.count(examples, 'example')}"
+        screen.line(f"{tried}: {wordings.count(len(problems), 'problem') if problems else 'all as they say'}")
+    if problems:
+        raise click.exceptions.Exit(int(ExitCode.ERROR))
+
+
+def _facts(rule: Rule) -> tuple[tuple[str, str], ...]:
+    kinds = ("ignore_case", "fallback", "traceback", "table")
+    return (
+        ("rule", f"{rule.id}: {rule.title}"),
+        ("pattern", rule.pattern),
+        ("says", f"{rule.domain.value}, {wordings.name(rule.symptom)}, as {rule.role.value}, weight {rule.weight:g}"),
+        ("points at", rule.suspect.value),
+        ("restart", rule.restart.value),
+        ("in logs", ", ".join(sorted(item.value for item in rule.scopes))),
+        ("kind", ", ".join(wordings.name(kind) for kind in kinds if getattr(rule, kind)) or "plain"),
+        ("source", rule.source),
+    )
+
+
+def _pack(config: Path | None, paths: tuple[Path, ...]) -> Pack:
+    """The shipped rules with those of the settings and of the command line. Ends the command when one is broken."""
+    from relance.config import SettingError, load_settings
+    from relance.rules.formats import PackError
+    from relance.rules.loading import load_pack
+    from relance.rules.pack import read_texts
+
+    try:
+        settings = load_settings(config)
+        own = {str(path): _text(path) for path in (*settings.rules.files, *paths)}
+        return load_pack({**read_texts(), **own, **_changes(settings.rules.off, settings.rules.weights)})
+    except (SettingError, PackError) as error:
+        raise FailureError(str(error)) from error
+
+
+def _changes(off: tuple[str, ...], weights: Mapping[str, float]) -> dict[str, str]:
+    """What the settings change about rules, as a rule file of their own."""
+    changes = {"group": "settings", "off": list(off), "weights": dict(weights)}
+    return {"settings": json.dumps(changes)} if off or weights else {}
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise FailureError(f"cannot read the rules {path}: {error}") from error
