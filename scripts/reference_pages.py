@@ -1,4 +1,4 @@
-"""Writes the reference pages that the code itself can tell: events, the incident's states, settings.
+"""Writes the reference pages that the code itself can tell: events, the incident's states, settings, rules.
 
 `python scripts/reference_pages.py` writes them; with `--check` it only says which are out of date (exit code 1).
 """
@@ -20,6 +20,9 @@ from relance.config import settings as settings_module
 from relance.domain import events as e
 from relance.domain.incidents import TRANSITIONS, IncidentState
 from relance.domain.limits import Limits
+from relance.rules.loading import load_pack
+from relance.rules.pack import read_texts
+from relance.rules.pages import render
 
 REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference"
 
@@ -141,7 +144,12 @@ def _meaning(group: type[BaseModel], name: str) -> str:
     return texts.get(name) or (_first_line(annotation) if nested and annotation else "")
 
 
-PAGES = {"events.md": events_page, "incident.md": incident_page, "settings.md": settings_page}
+def rules_page() -> str:
+    """All packaged rules."""
+    return render(load_pack(read_texts()))
+
+
+PAGES = {"events.md": events_page, "incident.md": incident_page, "settings.md": settings_page, "rules.md": rules_page}
 
 
 def main(arguments: list[str]) -> int:

@@ -33,7 +33,7 @@ CAPTURES = {
     "address": "host and port",
     "host": "NCCL's own prefix, a label, or a failure table: a host as the text names it",
     "frame": "set from a traceback: file, line and function of the last frame that is the job's own code",
-    "chained": "set from a traceback: how many exceptions of the same chain came before",
+    "chained": "set from a traceback: `yes` if the exception came of another one before it",
     "time": "set from a failure table: when the process failed",
 }
 """The named groups that are known by meaning; a rule may have others."""

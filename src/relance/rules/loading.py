@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -90,8 +90,17 @@ _REMEDIES = {
 }
 
 
-def load_pack(texts: Mapping[str, str]) -> Pack:
-    """The pack of all rules in these files, by name of the file; later files may change what earlier ones say.
+SETTINGS = "settings"
+"""The name under which changes that come from no file are told of."""
+
+
+def load_pack(texts: Mapping[str, str], *, weights: Mapping[str, float] | None = None, off: Sequence[str] = ()) -> Pack:
+    """The pack of all rules in these files; a file may also change the weight of any rule or switch it off.
+
+    Args:
+        texts: The text of each file, by its name.
+        weights: Other weights from 0 to 1 by rule id, from the settings; they outrank the files'.
+        off: Ids of rules that are to be left out, from the settings.
 
     Raises:
         PackError: With everything that is wrong in any file, not only the first thing.
@@ -107,12 +116,14 @@ def load_pack(texts: Mapping[str, str]) -> Pack:
             if rule.id in rules:
                 problems.append(_twice(rule, rules[rule.id]))
             rules.setdefault(rule.id, rule)
-    weights, off = _changes(files, rules, problems)
+    changes = {name: (file.weights, file.off) for name, file in files.items()}
+    changes[SETTINGS] = (weights or {}, tuple(off))
+    new_weights, left_out = _changes(changes, rules, problems)
     if problems:
         raise PackError(tuple(problems))
-    kept = tuple(_weighed(rule, weights) for rule in rules.values() if rule.id not in off)
+    kept = tuple(_weighed(rule, new_weights) for rule in rules.values() if rule.id not in left_out)
     groups = {file.group: file.about for file in reversed(files.values())}
-    return Pack(rules=kept, groups=dict(reversed(groups.items())), off=frozenset(off))
+    return Pack(rules=kept, groups=dict(reversed(groups.items())), off=frozenset(left_out))
 
 
 def _file(name: str, text: str, problems: list[Problem]) -> _File | None:
@@ -172,21 +183,23 @@ def _twice(rule: Rule, first: Rule) -> Problem:
 
 
 def _changes(
-    files: Mapping[str, _File], rules: Mapping[str, Rule], problems: list[Problem]
+    changes: Mapping[str, tuple[Mapping[str, float], tuple[str, ...]]],
+    rules: Mapping[str, Rule],
+    problems: list[Problem],
 ) -> tuple[dict[str, float], set[str]]:
     """Weights and rules to leave out, of all files; a name that no rule has is a problem."""
     weights: dict[str, float] = {}
     off: set[str] = set()
-    for name, file in files.items():
-        for field, ids in (("weights", file.weights), ("off", file.off)):
-            remedy = "Correct the id; `relance rules list` has all of them"
+    remedy = "Correct the id; docs/reference/rules.md has those of the packaged rules"
+    for name, (new_weights, left_out) in changes.items():
+        for field, ids in (("weights", new_weights), ("off", left_out)):
             problems.extend(
                 Problem(file=name, rule=each, field=field, message="there is no such rule", remedy=remedy)
                 for each in ids
                 if each not in rules
             )
-        weights |= file.weights
-        off |= set(file.off)
+        weights |= new_weights
+        off |= set(left_out)
     return weights, off
 
 

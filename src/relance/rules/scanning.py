@@ -64,6 +64,12 @@ class ScanResult:
     hits: tuple[RuleHit, ...] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
 
+    @property
+    def left_out(self) -> Mapping[str, int]:
+        """For each rule the lines that are counted and not among the hits, where there are any."""
+        given = Counter(hit.rule for hit in self.hits)
+        return {rule: count - given[rule] for rule, count in self.counts.items() if count > given[rule]}
+
 
 @dataclass(frozen=True, slots=True)
 class _Part:

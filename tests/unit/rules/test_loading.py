@@ -104,6 +104,14 @@ def test_a_later_file_changes_weights_and_switches_rules_off() -> None:
     assert pack.off == {"tracker-failed"}
 
 
+def test_the_settings_change_weights_and_switch_rules_off_too() -> None:
+    pack = load_pack(read_texts(), weights={"xid-31": 0.2}, off=["tracker-failed"])
+    assert (pack.by_id["xid-31"].weight, "tracker-failed" in pack.by_id) == (0.2, False)
+    with pytest.raises(PackError) as caught:
+        load_pack(read_texts(), off=["gone"])
+    assert str(caught.value).startswith("settings: gone: off: there is no such rule. ")
+
+
 def test_a_switched_off_rule_can_be_replaced() -> None:
     own = FILE.replace("my-rule", "my-xid") + "off: [xid-31]\n"
     pack = load_pack({**read_texts(), "site.yaml": own})

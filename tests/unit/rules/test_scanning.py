@@ -104,6 +104,7 @@ def test_a_storm_gives_the_first_hit_of_each_rank_and_counts_the_rest() -> None:
     assert [hit.rank for hit in result.hits] == [0, 1, 2, 3]
     assert [hit.line for hit in result.hits] == [1, 2, 3, 4]
     assert result.counts == {"nccl-remote-error": 100_000}
+    assert result.left_out == {"nccl-remote-error": 99_996}
 
 
 def test_a_storm_of_different_lines_is_bounded_too() -> None:

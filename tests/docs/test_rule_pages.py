@@ -1,0 +1,37 @@
+"""The pages on rules: every packaged rule is on the reference page, and the how-to's rule is one that works."""
+
+from __future__ import annotations
+
+import re
+
+from relance.rules import check_pack, load_pack
+from relance.rules.formats import CAPTURES
+from relance.rules.loading import _Entry
+from relance.rules.pack import read_texts
+from relance.rules.pages import render
+from tests.layers import ROOT
+
+HOW_TO = (ROOT / "docs" / "how-to" / "write-a-rule.md").read_text(encoding="utf-8")
+
+
+def test_the_reference_page_is_what_the_packaged_rules_say() -> None:
+    committed = (ROOT / "docs" / "reference" / "rules.md").read_text(encoding="utf-8")
+    assert committed == render(load_pack(read_texts())), "run python scripts/reference_pages.py"
+
+
+def test_every_packaged_rule_has_its_place_on_the_page() -> None:
+    pack = load_pack(read_texts())
+    page = render(pack)
+    assert [rule.id for rule in pack.rules if f"### {rule.id}\n" not in page] == []
+    assert [name for name in CAPTURES if f"| `{name}` |" not in page] == []
+
+
+def test_the_example_of_the_how_to_loads_and_its_examples_hold() -> None:
+    (example,) = re.findall(r"^```yaml\n(.*?)^```", HOW_TO, re.MULTILINE | re.DOTALL)
+    pack = load_pack({**read_texts(), "site.yaml": example})
+    assert "cache-node-lost" in pack.by_id
+    assert check_pack(pack) == ()
+
+
+def test_the_how_to_explains_every_field() -> None:
+    assert [name for name in _Entry.model_fields if f"`{name}" not in HOW_TO] == []
