@@ -1,0 +1,91 @@
+"""Marks of progress do not depend on where blocks begin and end, nor on what stands between the lines."""
+
+from __future__ import annotations
+
+import itertools
+from datetime import UTC, datetime
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from relance.domain.faults import Scope
+from relance.domain.observations import LogBlock
+from relance.domain.progress import ProgressMark, StepSeen
+from relance.progress import ProgressReader, ReaderState, start, track
+
+READ_AT = datetime(2026, 5, 2, 12, 0, tzinfo=UTC)
+READER = ProgressReader()
+
+numbers = st.integers(0, 99_999)
+losses = st.sampled_from(["2.1E+00", "nan", "inf", "1,024.5", "7"])
+steps = st.builds(
+    lambda step, loss: f" [2026-05-02 11:00:07.1] iteration {step:8d}/  100000 | lm loss: {loss} | grad norm: 0.8 |",
+    numbers,
+    losses,
+)
+checkpoints = st.builds(
+    lambda step, what: what.format(step=step),
+    numbers,
+    st.sampled_from(
+        [
+            "[2026-05-02 11:01:00.1] saving checkpoint at iteration {step:7d} to /ckpt/run7 in torch_dist format",
+            "  successfully saved checkpoint from iteration {step:7d} to /ckpt/run7 [ t 1/1, p 1/1 ]",
+            "  successfully loaded checkpoint from /ckpt/run7 [ t 1/2, p 1/4 ] at iteration {step}",
+            "    will not load any checkpoints and will start from random",
+        ]
+    ),
+)
+noise = st.sampled_from([
+    "", "iteration", "iteration 5/", "step:", "step: 7 of many", "loss: 3", "number of skipped iterations:   0 |",
+    "10%|#\r20%|##", "\x1b[31mred\x1b[0m", "saving checkpoint", "[rank3]: fine",
+])  # fmt: skip
+labels = st.sampled_from(["", "7: ", "[rank7]: ", "[1,7]<stdout>:"])
+lines = st.builds(lambda label, line: f"{label}{line}\n".encode(), labels, steps | checkpoints | noise)
+
+
+@given(st.lists(lines, max_size=25), st.sets(st.integers(1, 24)))
+def test_marks_do_not_depend_on_the_bounds_of_blocks(text: list[bytes], cuts: set[int]) -> None:
+    bounds = [0, *sorted(cut for cut in cuts if cut < len(text)), len(text)]
+    pieces = [b"".join(text[begin:end]) for begin, end in itertools.pairwise(bounds)]
+    assert _plain(_read(pieces)) == _plain(_read([b"".join(text)]))
+
+
+@given(st.lists(steps, max_size=10), st.lists(noise, min_size=10, max_size=10))
+def test_noise_between_the_lines_hides_no_step(told: list[str], between: list[str]) -> None:
+    plain = "".join(f"{line}\n" for line in told).encode()
+    noisy = "".join(f"{line}\n{other}\n" for line, other in zip(told, between, strict=False)).encode()
+    assert _steps(_read([noisy])) == _steps(_read([plain]))
+
+
+@given(st.lists(lines, max_size=60))
+def test_what_is_tracked_is_sound_and_bounded(text: list[bytes]) -> None:
+    marks = _read([b"".join(text)])
+    state = start(READ_AT)
+    for mark in marks:
+        state = track(state, mark, READ_AT)
+    progress = state.progress
+    said = _steps(marks)
+    assert progress.highest_step == max(said, default=None)
+    assert progress.first_step == (said[0] if said else None)
+    assert (progress.step is None) == (not said)
+    assert progress.steps_seen <= len(said)
+    assert len(state.times_s) <= 64
+
+
+def _read(pieces: list[bytes]) -> list[ProgressMark]:
+    state, offset, found = ReaderState(), 0, list[ProgressMark]()
+    for piece in pieces:
+        block = LogBlock(file="job.log", offset=offset, data=piece, scope=Scope.APPLICATION, read_at=READ_AT)
+        state, marks = READER.read(block, state)
+        offset += len(piece)
+        found += marks
+    return found
+
+
+def _plain(marks: list[ProgressMark]) -> list[str]:
+    """As text, in which a NaN is equal to itself."""
+    return [repr(mark) for mark in marks]
+
+
+def _steps(marks: list[ProgressMark]) -> list[int]:
+    return [mark.step for mark in marks if isinstance(mark, StepSeen)]
