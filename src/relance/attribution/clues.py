@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from relance.attribution.places import node_of, rank_of
+from relance.attribution.places import node_named, node_of, rank_of
 from relance.attribution.symptoms import FROM_SCHEDULER, NOT_FAULTS, PROCESS_DEATHS, PROCESS_EXITS, cancels
 from relance.domain.faults import Role, Scope
 from relance.domain.findings import RuleHit
@@ -22,6 +22,8 @@ _MARK_SLACK_S = 2.0
 """How much later than a teardown mark in another file a line may be timed and still precede it."""
 _DEATH_SLACK_S = 30.0
 """A process that ends this long after the program began to shut down was ended by that."""
+_STALE_S = 600.0
+"""A host's row from before the attempt counts this long: a GPU that is gone is not told again."""
 _RECOVERY_WINDOW_S = 3600.0
 _STEPS_AFTER = 5.0
 _STEPS_AFTER_MIN_S = 10.0
@@ -101,9 +103,18 @@ def _placed(hits: tuple[RuleHit, ...], case: CaseFile) -> tuple[Clue, ...]:
             before[hit.file] = hit
         elif last is not None and last.at is not None and _read_together(last, hit):
             at, timed = last.at - ahead.get(last.node, timedelta()), True
-        role = Role.CONTEXT if hit.symptom in NOT_FAULTS else hit.role
+        role = Role.CONTEXT if hit.symptom in NOT_FAULTS or _is_foreign(hit, at, case, timed=timed) else hit.role
         clues.append(Clue(hit=hit, at=at, timed=timed, node=node_of(hit, case), rank=rank_of(hit), role=role))
     return tuple(sorted(clues, key=lambda clue: (clue.at, clue.hit.file, clue.hit.offset)))
+
+
+def _is_foreign(hit: RuleHit, at: datetime, case: CaseFile, *, timed: bool) -> bool:
+    """Whether a host's row is of another node, or so old that it is of another attempt: both are read again (20.15)."""
+    if hit.scope not in HOST_SCOPES:
+        return False
+    elsewhere = bool(case.nodes) and hit.node is not None and node_named(hit.node, case.nodes) is None
+    started = case.job.started_at if case.job else None
+    return elsewhere or (timed and started is not None and (started - at).total_seconds() > _STALE_S)
 
 
 def _placed_by_exits(clues: tuple[Clue, ...]) -> tuple[Clue, ...]:

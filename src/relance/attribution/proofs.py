@@ -68,8 +68,9 @@ def _by_sign(findings: tuple[Finding, ...], sign: Sign, kind: EndRunning) -> lis
 
 
 def _hangs(findings: tuple[Finding, ...]) -> list[Proof]:
+    """A hang is proven when it is confirmed: what was saved after its last step and before does not deny it."""
     return [
-        Proof(kind=EndRunning.HANG, at=finding.symptom_at)
+        Proof(kind=EndRunning.HANG, at=finding.progress.as_of if finding.progress else finding.symptom_at)
         for finding in findings
         if finding.kind is FindingKind.HANG and finding.certainty is Certainty.CONFIRMED
     ][:1]

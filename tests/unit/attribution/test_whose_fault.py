@@ -113,9 +113,26 @@ SITUATIONS: dict[str, tuple[CaseFile, FaultDomain, str, Remedy, tuple[str, ...]]
     "an end without any line takes a late row of any node": (
         case(xid79(205)), FaultDomain.HARDWARE, "gpu_fell_off_bus", Remedy.RESTART_EXCLUDING, ("n2",),
     ),
-    "a row of a node that is not the job's blames nobody": (
+    "a row of a node that is not the job's says nothing": (
         case(xid79(99, node="n9"), killed(100)),
-        FaultDomain.HARDWARE, "gpu_fell_off_bus", Remedy.RESTART, (),
+        FaultDomain.UNKNOWN,
+        "task_killed",
+        Remedy.RESTART,
+        (),
+    ),
+    "nor does one from long before the attempt": (
+        case(xid79(-700), killed(100)),
+        FaultDomain.UNKNOWN,
+        "task_killed",
+        Remedy.RESTART,
+        (),
+    ),
+    "one from shortly before it does: a GPU that is gone is not told again": (
+        case(xid79(-60), killed(100)),
+        FaultDomain.HARDWARE,
+        "gpu_fell_off_bus",
+        Remedy.RESTART_EXCLUDING,
+        ("n2",),
     ),
     "the driver's order overrides a mild companion": (
         case(CONTAINED, XID_NEEDS_RESET), FaultDomain.HARDWARE, "ecc_contained", Remedy.RESTART_EXCLUDING, ("n2",),
@@ -486,6 +503,12 @@ def test_an_attempt_that_did_not_resume_is_not_restarted_when_it_fails_later() -
     assert (running.cause, running.remedy) == ("did_not_resume", Remedy.NONE)
     later = attribute(case(findings=(lost, finding(xid79(150)))))
     assert (later.cause, later.remedy) == ("gpu_fell_off_bus", Remedy.NONE)
+
+
+def test_a_hang_is_proven_from_its_confirmation_on() -> None:
+    """A checkpoint may have been saved between the last step and then."""
+    hang = finding(kind=FindingKind.HANG, symptom="hang", progress=trained_until(100))
+    assert attribute(case(job=RUNNING, findings=(hang,))).proof_at == at(300)
 
 
 def test_a_death_and_a_lost_node_are_proofs_with_their_times() -> None:
