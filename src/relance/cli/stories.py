@@ -39,6 +39,8 @@ def show_job(screen: Screen, story: JobStory) -> None:
     screen.fact("from step", answers.from_step)
     screen.fact("lost", answers.lost)
     screen.fact("whose fault", answers.fault)
+    if story.happened:
+        screen.fact("what happened", story.happened)
     if story.quote is not None:
         show_quote(screen, story.quote)
     screen.fact("what next", answers.next, "busy" if row.incident_id else "")
@@ -72,6 +74,8 @@ def show_incident(screen: Screen, story: IncidentStory) -> None:
     screen.fact("incident", item.id)
     screen.fact("job", f"{row.name} ({row.job.raw_id}) of {row.user}, attempt {item.attempt.restart_count + 1}")
     screen.fact("whose fault", story.fault or "not judged yet")
+    if story.happened:
+        screen.fact("what happened", story.happened)
     if story.quote is not None:
         show_quote(screen, story.quote)
     if story.verdict is not None and story.verdict.gaps:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from relance.attribution import faults_sentence
 from relance.domain.clocks import time_to_step_s
 from relance.domain.events import IncidentEnd
 from relance.domain.faults import Remedy, Role
@@ -101,8 +102,9 @@ def fault(incident: Incident | None) -> str:
         return "nothing went wrong so far"
     if incident.verdict is None:
         return "not judged yet"
+    sentence = faults_sentence(incident.verdict).rstrip(".")
     sure = wordings.confidence(incident.verdict.confidence)
-    return f"{wordings.fault(incident.verdict)}; {incident.verdict.summary} (confidence {sure})"
+    return f"{sentence[:1].lower()}{sentence[1:]}; confidence {sure}"
 
 
 def first_quote(verdict: Verdict | None) -> Quote | None:

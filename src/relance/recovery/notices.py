@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from relance.attribution import faults_sentence
 from relance.domain import events as e
 from relance.domain.advice import Answer
 from relance.domain.findings import FindingKind
@@ -125,7 +126,7 @@ def _held(event: e.AdviceIssued, record: JobRecord, at: datetime) -> tuple[Notic
 def _stopped(event: e.IncidentClosed, record: JobRecord, at: datetime) -> tuple[Notice, ...]:
     incident = record.incident(event.incident_id)
     title = f"{_name(record)} ended and is not started again"
-    text = f"{event.reason}; {_fault(incident)}" if incident is not None else event.reason
+    text = f"{event.reason}. {_fault(incident)}" if incident is not None else event.reason
     matter = _Matter(kind=NoticeKind.JOB_STOPPED, about=event.incident_id, title=title, text=text)
     return _notice(matter, record, incident, at)
 
@@ -161,7 +162,7 @@ def _notice(matter: _Matter, record: JobRecord, incident: Incident | None, at: d
 
 
 def _fault(incident: Incident) -> str:
-    return f"{wordings.fault(incident.verdict)}: {incident.verdict.summary}" if incident.verdict else "not judged"
+    return faults_sentence(incident.verdict).rstrip(".") if incident.verdict else "it is not judged yet"
 
 
 def _name(record: JobRecord) -> str:

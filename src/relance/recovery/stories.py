@@ -64,6 +64,8 @@ class JobStory:
 
     job: JobRow
     answers: FiveAnswers
+    happened: str
+    """What the newest verdict says; empty where there is none."""
     quote: Quote | None
     """The first line that shows whose fault it was."""
     alarm: str
@@ -105,6 +107,8 @@ class IncidentStory:
 
     incident: IncidentItem
     job: JobRow
+    happened: str
+    """What the verdict says; empty before it."""
     fault: str
     """Whose fault it is, in one sentence; empty before the verdict."""
     next: str

@@ -41,6 +41,7 @@ def job_story(facts: JobFacts, recorded: tuple[Recorded, ...]) -> JobStory:
     return JobStory(
         job=job_row(facts),
         answers=five_answers(facts),
+        happened=incident.verdict.summary if incident and incident.verdict else "",
         quote=first_quote(incident.verdict) if incident else None,
         alarm=alarm(facts, did_not_resume=FindingKind.DID_NOT_RESUME in kinds),
         notes=_notes(facts),
@@ -58,6 +59,7 @@ def incident_story(facts: JobFacts, incident: Incident, recorded: tuple[Recorded
     return IncidentStory(
         incident=incident_of(facts, incident),
         job=job_row(facts),
+        happened=verdict.summary if verdict else "",
         fault=fault(incident) if verdict else "",
         next=next_of(facts, incident),
         verdict=verdict,

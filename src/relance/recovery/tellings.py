@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import assert_never
 
+from relance.attribution import faults_sentence
 from relance.domain import events as e
 from relance.domain.findings import Certainty, FindingKind
 from relance.recovery import wordings
@@ -117,10 +118,11 @@ def _incident(event: e.IncidentOpened | e.FindingAttached | e.VerdictReached | e
             return Telling(title="A further finding joined the incident")
         case e.VerdictReached():
             verdict = event.verdict
-            detail = (
-                f"{verdict.summary}; {wordings.fault(verdict)}; confidence {wordings.confidence(verdict.confidence)}"
+            sure = wordings.confidence(verdict.confidence)
+            detail = f"{verdict.summary}; {faults_sentence(verdict).rstrip('.')}; confidence {sure}"
+            return Telling(
+                title=f"Verdict: {verdict.domain.value}, {wordings.name(verdict.cause)}", detail=detail, at=event.at.at
             )
-            return Telling(title=f"Verdict: {verdict.domain.value}, {wordings.name(verdict.cause)}", detail=detail, at=event.at.at)
         case e.IncidentClosed():
             title = f"Incident closed: {wordings.name(event.end.value)}"
             return Telling(title=title, detail=event.reason, at=event.at)

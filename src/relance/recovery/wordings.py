@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from relance.domain.advice import ActionKind, Advice
-from relance.domain.faults import FaultDomain, Remedy
-from relance.domain.verdicts import Verdict
+from relance.domain.faults import Remedy
 
 _ACRONYMS = frozenset({
     "cpu", "cuda", "ecc", "gpu", "hbm", "ib", "io", "nan", "nccl", "nfs", "nic", "oom", "pcie", "ras", "rdma", "tcp",
@@ -82,26 +81,6 @@ def nodes(names: Sequence[str]) -> str:
     if len(names) <= _NODES_SHOWN:
         return ", ".join(names)
     return f"{len(names)} nodes ({', '.join(names[:_NODES_SHOWN])}, ...)"
-
-
-def fault(verdict: Verdict) -> str:
-    """Whose fault it is, in one of few sentences (operators.md 2a)."""
-    suspects = [item.node for item in verdict.suspects]
-    match verdict.domain:
-        case FaultDomain.HARDWARE | FaultDomain.SYSTEM | FaultDomain.INTERCONNECT if suspects:
-            return f"a node: {nodes(suspects)}; not your code"
-        case FaultDomain.HARDWARE | FaultDomain.SYSTEM:
-            return "a node, which one cannot be told; not your code"
-        case FaultDomain.INTERCONNECT | FaultDomain.STORAGE:
-            return "a shared service; not your code"
-        case FaultDomain.APPLICATION:
-            return "your code or data"
-        case FaultDomain.USER | FaultDomain.SCHEDULER:
-            return "the scheduler or a person decided"
-        case FaultDomain.NONE:
-            return "nobody: nothing is wrong"
-        case FaultDomain.UNKNOWN:
-            return "cannot be told"
 
 
 def action(advice: Advice) -> str:

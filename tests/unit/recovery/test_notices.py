@@ -116,7 +116,7 @@ async def test_the_owner_is_told_that_a_job_is_not_started_again() -> None:
     )
     (notice,) = await told(made, JOB, closed)
     assert notice.kind is NoticeKind.JOB_STOPPED
-    assert notice.text == "the same error twice; a node: n1; not your code: Xid 79 on n1"
+    assert notice.text == "the same error twice. It is a node, not your code: n1 (gpu fell off the bus)"
 
 
 async def test_the_owner_is_told_at_once_that_a_job_did_not_resume() -> None:
