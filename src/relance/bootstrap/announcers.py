@@ -1,0 +1,78 @@
+"""Telling people: one follower of the history per way of telling, with its place kept in the state folder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from relance.bootstrap.states import StateFolder, write_private
+from relance.config import Settings, read_secret
+from relance.notifiers.commands import CommandNotifier
+from relance.notifiers.webhooks import WebhookNotifier
+from relance.ports.clocks import Clock
+from relance.ports.histories import History
+from relance.ports.notifiers import Notifier
+from relance.recovery.announcing import Announcer
+
+_SAVE_S = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnnouncerRole:
+    """One way of telling, and the file that says up to where it has told."""
+
+    name: str
+    notifier: Notifier
+    announcer: Announcer
+    place: Path
+    clock: Clock
+
+    async def tell(self) -> None:
+        """Tell from where the last run ended; a first run begins with what comes next."""
+        await self.announcer.run(_read(self.place))
+
+    async def keep_place(self) -> None:
+        """Write down now and then up to where was told."""
+        while True:
+            await self.clock.sleep(_SAVE_S)
+            self.save()
+
+    def save(self) -> None:
+        """Write down up to where was told."""
+        if self.announcer.position and self.announcer.position != _read(self.place):
+            write_private(self.place, f"{self.announcer.position}\n")
+
+    async def close(self) -> None:
+        """Save the place and close the notifier."""
+        self.save()
+        await self.notifier.close()
+
+
+def open_announcers(
+    settings: Settings, folder: StateFolder, history: History, clock: Clock
+) -> tuple[AnnouncerRole, ...]:
+    """The ways of telling that the settings name. Raises SettingError for a secret that cannot be read."""
+    ways: list[tuple[str, Notifier]] = []
+    notify = settings.notify
+    if notify.command:
+        ways.append(("command", CommandNotifier(notify.command)))
+    if notify.webhook:
+        token = read_secret(notify.webhook_token_file) if notify.webhook_token_file is not None else ""
+        ways.append(("webhook", WebhookNotifier(notify.webhook, clock, token)))
+    return tuple(
+        AnnouncerRole(
+            name=name,
+            notifier=notifier,
+            announcer=Announcer(history, notifier, clock),
+            place=folder.path / f"told-by-{name}",
+            clock=clock,
+        )
+        for name, notifier in ways
+    )
+
+
+def _read(place: Path) -> int | None:
+    try:
+        return int(place.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None

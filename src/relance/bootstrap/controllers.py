@@ -1,0 +1,69 @@
+"""The controller role: a scheduler's adapter, a ledger, and the controller between them and the server."""
+
+from __future__ import annotations
+
+import hashlib
+import socket
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from relance.bootstrap.states import StateFolder
+from relance.config import ClusterSettings, SettingError
+from relance.config.settings import LocalSchedulerSettings
+from relance.controllers.local import LocalScheduler
+from relance.controlling.controller import Controller
+from relance.controlling.ledger import Ledger, LedgerUnusableError
+from relance.ports.backends import Backend
+from relance.ports.clocks import Clock
+from relance.ports.schedulers import Scheduler
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerRole:
+    """A controller with what it uses."""
+
+    controller: Controller
+    scheduler: Scheduler
+    ledger: Ledger
+
+    async def close(self) -> None:
+        """Close the ledger and the way to the scheduler."""
+        self.ledger.close()
+        await self.scheduler.close()
+
+
+def open_controller(cluster: ClusterSettings, folder: StateFolder, backend: Backend, clock: Clock) -> ControllerRole:
+    """The controller of one cluster.
+
+    Raises SettingError when the cluster has no scheduler, or its ledger is another controller's or cannot be used.
+    """
+    if cluster.scheduler is None:
+        message = f"cluster {cluster.name} has no scheduler in the settings: say how to reach it"
+        raise SettingError(message)
+    scheduler = scheduler_of(cluster.name, cluster.scheduler, clock)
+    place = folder.controller(cluster.name)
+    try:
+        ledger = Ledger(place, cluster.name, clock)
+    except LedgerUnusableError as error:
+        raise SettingError(str(error)) from error
+    controller = Controller(
+        backend=backend,
+        scheduler=scheduler,
+        ledger=ledger,
+        limits=cluster.limits,
+        clock=clock,
+        holder=holder_name(place),
+    )
+    controller.pace = replace(controller.pace, look_s=cluster.poll_s)
+    return ControllerRole(controller=controller, scheduler=scheduler, ledger=ledger)
+
+
+def scheduler_of(cluster: str, settings: LocalSchedulerSettings, clock: Clock) -> Scheduler:
+    """The adapter that the settings choose."""
+    return LocalScheduler(cluster=cluster, state_dir=settings.state_dir, clock=clock)
+
+
+def holder_name(folder: Path) -> str:
+    """This controller's name in leases: the same after a restart, another for another state folder."""
+    mark = hashlib.sha256(str(folder.absolute()).encode()).hexdigest()[:8]
+    return f"{socket.gethostname()}-{mark}"

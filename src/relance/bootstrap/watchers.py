@@ -1,0 +1,60 @@
+"""The watcher role: rules, log sources, and the loop over them."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass
+
+from relance.config import ClusterSettings, SettingError, Settings
+from relance.ports.backends import Backend
+from relance.ports.clocks import Clock
+from relance.ports.sources import Source
+from relance.rules import Pack, PackError, load_pack
+from relance.rules.pack import read_texts
+from relance.sources.files.settings import FileSettings
+from relance.sources.files.sources import FileSource
+from relance.watching.settings import WatcherSettings
+from relance.watching.watchers import Watcher
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatcherRole:
+    """A watcher with what it uses."""
+
+    watcher: Watcher
+    sources: tuple[Source, ...]
+
+    async def close(self) -> None:
+        """Close the sources."""
+        for source in self.sources:
+            await source.close()
+
+
+def open_watcher(cluster: ClusterSettings, pack: Pack, backend: Backend, clock: Clock) -> WatcherRole:
+    """The watcher of one cluster."""
+    files = FileSource(FileSettings(roots=tuple(str(root) for root in cluster.log_roots)), clock)
+    watcher = Watcher(
+        backend=backend,
+        sources=(files,),
+        pack=pack,
+        clock=clock,
+        settings=WatcherSettings(
+            cluster=cluster.name, holder=f"{socket.gethostname()}/{cluster.name}", hang=cluster.limits.hang
+        ),
+    )
+    return WatcherRole(watcher=watcher, sources=(files,))
+
+
+def site_pack(settings: Settings) -> Pack:
+    """The shipped rules with the site's own. Raises SettingError when a rule file cannot be read or used."""
+    texts = dict(read_texts())
+    for path in settings.rules.files:
+        try:
+            texts[str(path)] = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            message = f"cannot read the rule file {path}: {error}"
+            raise SettingError(message) from error
+    try:
+        return load_pack(texts, weights=settings.rules.weights, off=settings.rules.off)
+    except PackError as error:
+        raise SettingError(str(error)) from error
