@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from relance.detectors import crashes, hangs, nodes, resumes
@@ -53,3 +53,23 @@ def watch(
 def counted(state: WatchState, counts: Mapping[str, int]) -> WatchState:
     """The state with lines counted that rules matched and that were not given as hits."""
     return replace(state, crash=replace(state.crash, evidence=state.crash.evidence.count(counts)))
+
+
+def shifted(state: WatchState, by: timedelta) -> WatchState:
+    """The state with the times that durations are counted from moved, because the clock was set forward by so much."""
+    crash, hang = state.crash, state.hang
+    return replace(
+        state,
+        crash=replace(
+            crash,
+            opened_at=_moved(crash.opened_at, by),
+            proven_at=_moved(crash.proven_at, by),
+            quiet_since=_moved(crash.quiet_since, by),
+            told_at=_moved(crash.told_at, by),
+        ),
+        hang=replace(hang, quiet_since=_moved(hang.quiet_since, by)),
+    )
+
+
+def _moved(at: datetime | None, by: timedelta) -> datetime | None:
+    return at + by if at is not None else None

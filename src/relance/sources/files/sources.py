@@ -79,7 +79,9 @@ class FileSource:
             if known is not None:
                 known.following.update(wanted[key], now)
                 continue
-            restored = from_json(positions.get(key)) or self._earlier(key)
+            given = from_json(positions.get(key))
+            own = given is not None and given.attempt == str(key)
+            restored = given if own else self._earlier(key) or given
             following = Following(wanted[key], self._settings, restored, now)
             self._attempts[key] = _Attempt(following, Pace(self._settings, now))
         newest: dict[JobKey, int] = {}

@@ -1,0 +1,171 @@
+"""From a reading to findings: blocks are scanned and read for progress, and all of it goes through the detectors.
+
+Pure: the same readings give the same state and findings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+from relance.detectors.watched import Watched
+from relance.detectors.watches import WatchState, counted, shifted, watch
+from relance.domain.findings import Finding, RuleHit, Sign
+from relance.domain.limits import HangLimits
+from relance.domain.observations import Life, LogBlock, Observation, SeenUpTo
+from relance.domain.progress import Progress, ProgressMark, StepSeen
+from relance.domain.views import Assignment
+from relance.ports.sources import Reading
+from relance.progress import PatternError, ProgressReader, ProgressState, ReaderState, seen_up_to, start, track
+from relance.rules import Pack, Scanner, ScanState
+
+_BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
+"""The watermark while nothing has been read to its end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """What scanning, reading and detecting know of one attempt between two readings; part of its checkpoint."""
+
+    version: int = 1
+    scan: ScanState
+    reader: ReaderState
+    progress: ProgressState
+    watch: WatchState
+    watermark: datetime
+
+
+def new_memory(now: datetime) -> Memory:
+    """Nothing known yet."""
+    return Memory(scan=ScanState(), reader=ReaderState(), progress=start(now), watch=WatchState(), watermark=_BEGINNING)
+
+
+def after_clock_step(memory: Memory, by: timedelta) -> Memory:
+    """The memory after the wall clock was set forward by so much (or back): no silence comes or goes by it."""
+    return replace(memory, watch=shifted(memory.watch, by), watermark=max(memory.watermark + by, _BEGINNING))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What readings came to. `noticed` says that anything was found in them at all."""
+
+    memory: Memory
+    findings: tuple[Finding, ...]
+    noticed: bool
+
+    @property
+    def progress(self) -> Progress:
+        """The attempt's progress now."""
+        return self.memory.progress.progress
+
+
+class Pipeline:
+    """One attempt's way from blocks to findings.
+
+    Args:
+        scanner: The compiled rules, shared by all attempts.
+        signs: The independent signs of each rule.
+        limits: The site's limits.
+        assignment: What is known of the attempt.
+    """
+
+    def __init__(
+        self, scanner: Scanner, signs: Mapping[str, frozenset[Sign]], limits: HangLimits, assignment: Assignment
+    ) -> None:
+        self._scanner = scanner
+        self._signs = signs
+        self._limits = limits
+        self.problem = ""
+        """What is wrong with the job's own step pattern; the usual ones are read instead."""
+        try:
+            self._reader = ProgressReader(assignment.progress_pattern)
+        except PatternError as error:
+            self._reader = ProgressReader()
+            self.problem = f"{error}. {error.remedy}"
+
+    def take(
+        self, memory: Memory, readings: Sequence[tuple[str, Reading]], seen: Mapping[str, datetime], case: Assignment
+    ) -> Outcome:
+        """The memory after readings of several sources, and the findings.
+
+        `seen` is up to when each source was read to its end; the attempt's watermark is the earliest of them.
+        """
+        watched = self.watched(case)
+        findings: list[Finding] = []
+        noticed = False
+        for _, reading in readings:
+            for block in reading.blocks:
+                noticed = True
+                memory, found = self._take_block(memory, block, watched)
+                findings += found
+            for what in reading.life:
+                memory, found = _observe(memory, Life(at=_latest(memory, seen), what=what), watched)
+                findings += found
+        mark = min(seen.values(), default=None)
+        if mark is not None and mark > memory.watermark:
+            memory, found = _observe(memory, SeenUpTo(source="all", at=mark), watched)
+            findings += found
+        return Outcome(memory=memory, findings=tuple(findings), noticed=noticed or bool(findings))
+
+    def watched(self, case: Assignment) -> Watched:
+        """What the detectors are told of the attempt."""
+        return Watched(
+            attempt=case.attempt,
+            hang=self._limits,
+            nodes=case.nodes,
+            signs=self._signs,
+            ended_at=case.ended_at,
+            hang_after_s=case.hang_after_s,
+            durable_before=case.durable_before,
+            expects_steps=case.progress_pattern is not None or case.step_before is not None,
+            has_incident=case.keep_tail,
+        )
+
+    def _take_block(self, memory: Memory, block: LogBlock, watched: Watched) -> tuple[Memory, tuple[Finding, ...]]:
+        scan, result = self._scanner.scan(block, memory.scan)
+        reader, marks = self._reader.read(block, memory.reader)
+        memory = replace(memory, scan=scan, reader=reader)
+        findings: list[Finding] = []
+        for observation in in_order(result.hits, marks):
+            memory, found = _observe(memory, observation, watched)
+            findings += found
+        left = dict(result.counts)
+        for hit in result.hits:
+            left[hit.rule] = left.get(hit.rule, 0) - 1
+        rest = {rule: count for rule, count in left.items() if count > 0}
+        return replace(memory, watch=counted(memory.watch, rest)) if rest else memory, tuple(findings)
+
+
+def in_order(hits: Iterable[RuleHit], marks: Iterable[ProgressMark]) -> list[Observation]:
+    """Hits and marks of one block in the order of their bytes.
+
+    A mark that does not say where it stood stays with the step before it.
+    """
+    placed: list[tuple[int, Observation]] = [(hit.offset, hit) for hit in hits]
+    offset = -1
+    for mark in marks:
+        offset = mark.offset if isinstance(mark, StepSeen) else offset
+        placed.append((offset, mark))
+    return [observation for _, observation in sorted(placed, key=lambda pair: pair[0])]
+
+
+def signs_of(pack: Pack) -> Mapping[str, frozenset[Sign]]:
+    """The independent signs that hits of each rule are."""
+    return {rule.id: rule.signs for rule in pack.rules if rule.signs}
+
+
+def _observe(memory: Memory, observation: Observation, watched: Watched) -> tuple[Memory, tuple[Finding, ...]]:
+    """Fold one observation into the progress, then into the detectors."""
+    progress, watermark = memory.progress, memory.watermark
+    if isinstance(observation, SeenUpTo):
+        watermark = observation.at
+        progress = seen_up_to(progress, watermark)
+    elif isinstance(observation, ProgressMark):
+        progress = track(progress, observation, progress.progress.as_of)
+    state, findings = watch(memory.watch, observation, watermark, watched, progress.progress)
+    return replace(memory, progress=progress, watch=state, watermark=watermark), findings
+
+
+def _latest(memory: Memory, seen: Mapping[str, datetime]) -> datetime:
+    return max([memory.watermark, *seen.values()])
