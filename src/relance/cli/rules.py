@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -131,15 +129,9 @@ def _pack(config: Path | None, paths: tuple[Path, ...]) -> Pack:
     try:
         settings = load_settings(config)
         own = {str(path): _text(path) for path in (*settings.rules.files, *paths)}
-        return load_pack({**read_texts(), **own, **_changes(settings.rules.off, settings.rules.weights)})
+        return load_pack({**read_texts(), **own}, weights=settings.rules.weights, off=settings.rules.off)
     except (SettingError, PackError) as error:
         raise FailureError(str(error)) from error
-
-
-def _changes(off: tuple[str, ...], weights: Mapping[str, float]) -> dict[str, str]:
-    """What the settings change about rules, as a rule file of their own."""
-    changes = {"group": "settings", "off": list(off), "weights": dict(weights)}
-    return {"settings": json.dumps(changes)} if off or weights else {}
 
 
 def _text(path: Path) -> str:

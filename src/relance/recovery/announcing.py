@@ -33,8 +33,9 @@ class Announcer:
         history.subscribe(self._heard)
 
     async def run(self, after: int | None = None) -> None:
-        """Tell what comes after a position until cancelled; None: after the newest."""
-        self.position = await self._history.head() if after is None else after
+        """Tell what comes after a position until cancelled; None, or one of another database: after the newest."""
+        head = await self._history.head()
+        self.position = head if after is None else min(after, head)
         while True:
             try:
                 told = await self.turn()

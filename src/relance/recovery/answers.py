@@ -192,6 +192,8 @@ def _of_advice(facts: JobFacts, incident: Incident) -> str:
         return f"nothing by us at stage {stage.value}; we would {what}"
     waiting = waits_for(facts.standpoint(incident))
     if stage is Stage.APPROVE and incident.approval is None:
+        if incident.effect is None:
+            return f"the commands are prepared, then a person must approve: {what}"
         return f"a person must approve until {wordings.moment(advice.expires_at, facts.now)}: {what}"
     return f"{what}; waits for {waiting}" if waiting else what
 
