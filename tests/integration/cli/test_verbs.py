@@ -156,7 +156,7 @@ def test_a_token_is_shown_once_when_it_goes_to_no_file(run: Run) -> None:
         (("why", "nobody"), 3),
         (("explain", "inc-99"), 3),
         (("why", "train"), 5),
-        (("mode", "observe", "--cluster", "alhpa"), 3),
+        (("mode", "observe", "--cluster", "alfa"), 3),
         (("mode", "fly"), 2),
         (("mode", "--end-running", "hang"), 2),
         (("mode", "act", "--end-running", "boredom"), 2),

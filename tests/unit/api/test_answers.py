@@ -66,7 +66,7 @@ async def test_answers_are_read_back_by_their_types() -> None:
         ("POST", "/jobs/17/switch", {"stage": "off", "unknown": 1}, 422, "bad_input"),
         ("POST", f"/advice/{ADVICE}/approve", {"generation": 2, "effect_digest": DIGEST}, 409, "refused"),
         ("POST", "/clusters/alpha/storm/clear", {}, 409, "refused"),
-        ("PUT", "/stages", {"stage": "observe", "cluster": "alhpa"}, 404, "not_known"),
+        ("PUT", "/stages", {"stage": "observe", "cluster": "alfa"}, 404, "not_known"),
         ("DELETE", "/tokens/nobody", None, 404, "not_known"),
         ("DELETE", "/tokens/admin", None, 409, "refused"),
         ("POST", "/agents/submit", {"not": "a batch"}, 400, "bad_input"),
@@ -86,7 +86,7 @@ async def test_every_error_has_the_one_shape(method: str, path: str, body: objec
 
 async def test_a_mistyped_cluster_is_answered_with_those_that_are_known() -> None:
     async with (await world()).client(TokenRole.ADMIN) as client:
-        answer = await client.put("/api/v1/stages", json={"stage": "observe", "cluster": "alhpa"})
+        answer = await client.put("/api/v1/stages", json={"stage": "observe", "cluster": "alfa"})
     assert "known: alpha" in answer.json()["error"]["message"]
 
 
