@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
 from relance.console.assets import asset_url
@@ -15,7 +14,7 @@ from relance.recovery.tones import glyph, tone
 
 def _finalize(value: object) -> object:
     """Every value that a template shows passes here; markup of our own templates is left alone."""
-    if isinstance(value, str) and not isinstance(value, Markup):
+    if isinstance(value, str) and not hasattr(value, "__html__"):
         return wordings.visible(value)
     return value
 
