@@ -8,7 +8,7 @@ import structlog
 
 from relance.domain import events as e
 from relance.domain.keys import AttemptKey, JobKey
-from relance.domain.records import JobRecord, NodeRecord
+from relance.domain.records import ClusterRecord, JobRecord, NodeRecord
 from relance.domain.streams import Stream
 from relance.domain.views import ClusterReport, JobState, JobView, NodeState, NodeView, PastAttempt
 from relance.ports.backends import BackendUnavailableError
@@ -48,6 +48,7 @@ class Reporting:
             return
         self._owed[report.cluster] = mark
         try:
+            await self._introduce(report, now)
             changed = await self._take_jobs(report, now)
             changed |= await self._take_nodes(report, now)
             await self._keep(report, now, changed=changed)
@@ -57,6 +58,26 @@ class Reporting:
             self._owed.pop(report.cluster, None)
         except HistoryError as error:
             raise BackendUnavailableError(str(error)) from error
+
+    async def _introduce(self, report: ClusterReport, now: datetime) -> None:
+        """A controller's first report, or its first after a start of its own or of the scheduler's release."""
+        stream = Stream.of_cluster(report.cluster)
+        for _ in range(_TRIES):
+            snapshot = await self._history.load(stream)
+            record = snapshot.record
+            if not isinstance(record, ClusterRecord):
+                return
+            if record.controller == report.session and record.release == report.facts.release:
+                return
+            event = e.ControllerStarted(
+                cluster=report.cluster, holder=report.session, release=report.facts.release, at=now
+            )
+            batch = Append(stream=stream, expected_version=snapshot.version, events=(event,), keep_wake=True)
+            try:
+                await self._history.append(batch, now)
+            except ConflictError:
+                continue
+            return
 
     async def _take_jobs(self, report: ClusterReport, now: datetime) -> bool:
         seen = self._jobs.setdefault(report.cluster, {})
