@@ -79,9 +79,9 @@ class Pipeline:
         self.problem = ""
         """What is wrong with the job's own step pattern; the usual ones are read instead."""
         try:
-            self._reader = ProgressReader(assignment.progress_pattern)
+            self.reader = ProgressReader(assignment.progress_pattern)
         except PatternError as error:
-            self._reader = ProgressReader()
+            self.reader = ProgressReader()
             self.problem = f"{error}. {error.remedy}"
 
     def take(
@@ -124,7 +124,7 @@ class Pipeline:
 
     def _take_block(self, memory: Memory, block: LogBlock, watched: Watched) -> tuple[Memory, tuple[Finding, ...]]:
         scan, result = self._scanner.scan(block, memory.scan)
-        reader, marks = self._reader.read(block, memory.reader)
+        reader, marks = self.reader.read(block, memory.reader)
         memory = replace(memory, scan=scan, reader=reader)
         findings: list[Finding] = []
         for observation in in_order(result.hits, marks):
