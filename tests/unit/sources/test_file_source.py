@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from collections.abc import AsyncIterator
@@ -493,6 +494,23 @@ async def test_reading_becomes_rarer_while_nothing_comes_and_quick_again_when_it
     assert waits[12] == pytest.approx(2.0, abs=0.11)
     assert max(waits) == pytest.approx(15.0, abs=0.11)
     assert await _wait_until_due(folder) == pytest.approx(0.2, abs=0.11)
+
+
+async def test_who_waits_while_an_attempt_is_read_is_told_its_next_turn(folder: Folder) -> None:
+    job = folder.assignment("job.out")
+    folder.append("job.out", b"line\n")
+    folder.follow(job)
+    assert await folder.source.changed(0)
+    reading = asyncio.create_task(folder.read(job))
+    await asyncio.sleep(0)
+    waiting = asyncio.create_task(folder.source.changed(5))
+
+    await reading
+    await asyncio.sleep(0)
+    folder.clock.advance(0.5)
+
+    async with asyncio.timeout(5):
+        assert await waiting == {job.attempt}
 
 
 async def _wait_until_due(folder: Folder) -> float:

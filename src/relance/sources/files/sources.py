@@ -122,6 +122,7 @@ class FileSource:
         )
         if more:
             state.pace.hurry()
+        self._kick.set()  # who waits in `changed` counted without this attempt, which has its next turn only now
         return Reading(
             blocks=tuple(blocks),
             positions=to_json(following.positions()),
