@@ -7,10 +7,11 @@ from pathlib import Path
 import click
 
 from relance.cli.failures import ExitCode, FailureError
+from relance.cli.packs import pack_of
 from relance.cli.screens import Screen
 from relance.domain.faults import FaultDomain, Scope
 from relance.recovery import wordings
-from relance.rules.formats import Pack, Rule
+from relance.rules.formats import Rule
 
 _CONFIG = click.option(
     "--config", type=click.Path(path_type=Path), help="Settings whose own rules count too; default: $RELANCE_CONFIG."
@@ -30,7 +31,7 @@ def rules() -> None:
 @_JSON
 def list_rules(*, domain: str | None, scope: str | None, config: Path | None, as_json: bool) -> None:
     """List the rules in force."""
-    pack, screen = _pack(config, ()), Screen(as_json=as_json)
+    pack, screen = pack_of(config, ()), Screen(as_json=as_json)
     wanted = tuple(
         rule
         for rule in pack.rules
@@ -63,7 +64,7 @@ def list_rules(*, domain: str | None, scope: str | None, config: Path | None, as
 @_JSON
 def show(*, rule_id: str, config: Path | None, as_json: bool) -> None:
     """Show one rule with its pattern and its examples."""
-    pack, screen = _pack(config, ()), Screen(as_json=as_json)
+    pack, screen = pack_of(config, ()), Screen(as_json=as_json)
     rule = pack.by_id.get(rule_id)
     if rule is None:
         hint = "it is switched off in the settings" if rule_id in pack.off else "relance rules list"
@@ -91,7 +92,7 @@ def test(*, paths: tuple[Path, ...], config: Path | None, as_json: bool) -> None
     """
     from relance.rules.checking import check_pack
 
-    pack, screen = _pack(config, paths), Screen(as_json=as_json)
+    pack, screen = pack_of(config, paths), Screen(as_json=as_json)
     problems = check_pack(pack)
     if as_json:
         screen.data({"rules": len(pack.rules), "problems": problems})
@@ -117,25 +118,3 @@ def _facts(rule: Rule) -> tuple[tuple[str, str], ...]:
         ("kind", ", ".join(wordings.name(kind) for kind in kinds if getattr(rule, kind)) or "plain"),
         ("source", rule.source),
     )
-
-
-def _pack(config: Path | None, paths: tuple[Path, ...]) -> Pack:
-    """The shipped rules with those of the settings and of the command line. Ends the command when one is broken."""
-    from relance.config import SettingError, load_settings
-    from relance.rules.formats import PackError
-    from relance.rules.loading import load_pack
-    from relance.rules.pack import read_texts
-
-    try:
-        settings = load_settings(config)
-        own = {str(path): _text(path) for path in (*settings.rules.files, *paths)}
-        return load_pack({**read_texts(), **own}, weights=settings.rules.weights, off=settings.rules.off)
-    except (SettingError, PackError) as error:
-        raise FailureError(str(error)) from error
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise FailureError(f"cannot read the rules {path}: {error}") from error
