@@ -103,7 +103,14 @@ def story(
     )
     answers = FiveAnswers(running="", from_step="", lost="", fault="", next="")
     return JobStory(
-        job=row, answers=answers, quote=None, alarm="", notes=(), attempts=records, incidents=incidents[::-1]
+        job=row,
+        answers=answers,
+        quote=None,
+        happened="",
+        alarm="",
+        notes=(),
+        attempts=records,
+        incidents=incidents[::-1],
     )
 
 

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from relance.cli.demos.acts import ACT_LIMIT_S, WARM_UP_LIMIT_S, Act, Phase, broken, seen, submitted
+from relance.cli.demos.acts import ACT_LIMIT_S, WARM_UP_LIMIT_S, Act, Look, Phase, broken, seen, submitted
 from relance.cli.demos.faults import FaultName
 from relance.cli.demos.outputs import AttemptOutput, attempts_in
 from relance.domain.clocks import Milestones
 from relance.domain.events import IncidentEnd
 from relance.domain.views import JobState
+from relance.recovery.stories import JobStory
 from tests.unit.cli import acted
 
 RUNNING = acted.scheduler_row("RUNNING", restarts=0)
+
+
+def look(row: dict[str, Any] | None = None, story: JobStory | None = None, *, step: int | None = None) -> Look:
+    """What was seen; the job's own output is at this step, its newest checkpoint at 10."""
+    output = AttemptOutput(loaded_step=0, first_step=1, last_step=step, saved_step=10) if step is not None else None
+    return Look(row=row, story=story, output=output)
 
 
 def warming(name: FaultName = FaultName.KILL) -> Act:
@@ -25,7 +33,7 @@ def warming(name: FaultName = FaultName.KILL) -> Act:
 def hit(name: FaultName = FaultName.KILL) -> Act:
     """An act whose fault has come at step 14."""
     known = acted.story(attempts=1, state=JobState.RUNNING, seen=acted.progress(14))
-    return broken(seen(warming(name), RUNNING, known, acted.after(0)), acted.BROKEN_AT, "node002")
+    return broken(seen(warming(name), look(RUNNING, known, step=14), acted.after(0)), acted.BROKEN_AT, "node002")
 
 
 @pytest.mark.parametrize(
@@ -34,47 +42,51 @@ def hit(name: FaultName = FaultName.KILL) -> Act:
     ids=["no checkpoint", "too early", "in the window", "too near to the next checkpoint"],
 )
 def test_a_job_is_broken_a_few_steps_after_a_checkpoint(step: int, durable: int | None, phase: Phase) -> None:
+    output = AttemptOutput(loaded_step=0, first_step=1, last_step=step, saved_step=durable)
     known = acted.story(attempts=1, state=JobState.RUNNING, seen=acted.progress(step, durable))
-    assert seen(warming(), RUNNING, known, acted.after(-5)).phase is phase
+    assert seen(warming(), Look(row=RUNNING, story=known, output=output), acted.after(-5)).phase is phase
+
+
+def test_a_job_is_not_broken_before_the_server_knows_of_its_steps() -> None:
+    assert seen(warming(), look(RUNNING, None, step=14), acted.after(-5)).phase is Phase.WARMING
 
 
 def test_an_act_is_not_over_while_an_incident_is_open() -> None:
     opened = acted.incident(end=None, ended_at=None)
-    assert seen(hit(), acted.scheduler_row(), acted.story(opened), acted.after(20)).phase is Phase.MENDED
+    assert seen(hit(), look(acted.scheduler_row(), acted.story(opened)), acted.after(20)).phase is Phase.MENDED
 
 
 def test_an_act_is_over_when_the_job_has_ended_and_the_incident_too() -> None:
-    assert seen(hit(), acted.scheduler_row(), acted.story(acted.incident()), acted.after(20)).phase is Phase.OVER
+    whole = look(acted.scheduler_row(), acted.story(acted.incident()))
+    assert seen(hit(), whole, acted.after(20)).phase is Phase.OVER
 
 
 def test_a_failed_job_is_not_over_before_its_incident_is_there() -> None:
     failed = acted.scheduler_row("FAILED", restarts=0)
     known = acted.story(attempts=1, state=JobState.FAILED)
-    assert seen(hit(FaultName.BUG), failed, known, acted.after(1)).phase is Phase.BROKEN
+    assert seen(hit(FaultName.BUG), look(failed, known), acted.after(1)).phase is Phase.BROKEN
 
 
 def test_a_failed_restart_is_not_over_before_its_own_incident_is_there() -> None:
     first = acted.incident(end=IncidentEnd.RELAPSED, times=Milestones())
     known = acted.story(first, state=JobState.FAILED)
-    assert seen(hit(FaultName.BUG), acted.scheduler_row("FAILED"), known, acted.after(9)).phase is not Phase.OVER
+    assert seen(hit(FaultName.BUG), look(acted.scheduler_row("FAILED"), known), acted.after(9)).phase is not Phase.OVER
 
 
 def test_a_fright_is_shown_when_training_has_gone_on() -> None:
     act = hit(FaultName.SCARE)
-    few = acted.story(attempts=1, state=JobState.RUNNING, seen=acted.progress(20))
-    many = acted.story(attempts=1, state=JobState.RUNNING, seen=acted.progress(24))
-    assert seen(act, RUNNING, few, acted.after(1)).phase is Phase.BROKEN
-    assert seen(act, RUNNING, many, acted.after(2)).phase is Phase.MENDED
+    assert seen(act, look(RUNNING, step=20), acted.after(1)).phase is Phase.BROKEN
+    assert seen(act, look(RUNNING, step=24), acted.after(2)).phase is Phase.MENDED
 
 
 def test_a_job_that_never_warms_up_is_overdue() -> None:
-    act = seen(warming(), RUNNING, None, acted.after(WARM_UP_LIMIT_S - 9))
+    act = seen(warming(), look(RUNNING), acted.after(WARM_UP_LIMIT_S - 9))
     assert act.phase is Phase.OVER
     assert "could not be broken" in act.overdue
 
 
 def test_an_act_that_does_not_end_is_overdue() -> None:
-    act = seen(hit(), RUNNING, None, acted.after(ACT_LIMIT_S + 1))
+    act = seen(hit(), look(RUNNING), acted.after(ACT_LIMIT_S + 1))
     assert act.phase is Phase.OVER
     assert "not over" in act.overdue
 

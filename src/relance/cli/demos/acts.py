@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Any
 
 from relance.cli.demos.faults import Fault, FaultName
+from relance.cli.demos.outputs import AttemptOutput
 from relance.domain.clocks import Milestones, Stamp
 from relance.recovery.rows import IncidentItem
 from relance.recovery.stories import JobStory
@@ -62,6 +63,8 @@ class Act:
     """What the server knows."""
     row: Mapping[str, Any] | None = None
     """What the scheduler shows."""
+    output: AttemptOutput | None = None
+    """What the current attempt has said of itself."""
     overdue: str = ""
     """What did not happen in time."""
 
@@ -77,9 +80,8 @@ class Act:
 
     @property
     def step(self) -> int | None:
-        """The newest step that the server knows of the current attempt."""
-        progress = self.story.job.progress if self.story is not None else None
-        return progress.step if progress is not None else None
+        """The newest step of the current attempt, by its own output."""
+        return self.output.last_step if self.output is not None else None
 
     @property
     def milestones(self) -> dict[str, float]:
@@ -97,6 +99,15 @@ class Act:
         return {name: round(value, 3) for name, value in found.items()}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What a look at scheduler, server and output gave; None where it gave nothing."""
+
+    row: Mapping[str, Any] | None = None
+    story: JobStory | None = None
+    output: AttemptOutput | None = None
+
+
 def submitted(act: Act, job_id: int, now: datetime) -> Act:
     """The act after its job was submitted."""
     return replace(act, phase=Phase.WARMING, job_id=job_id, submitted_at=now)
@@ -107,9 +118,9 @@ def broken(act: Act, at: datetime, node: str) -> Act:
     return replace(act, phase=Phase.BROKEN, broken_at=at, broken_step=act.step, broken_node=node)
 
 
-def seen(act: Act, row: Mapping[str, Any] | None, story: JobStory | None, now: datetime) -> Act:
-    """The act after a look at scheduler and server; None where the look gave nothing."""
-    act = replace(act, row=row or act.row, story=story or act.story)
+def seen(act: Act, look: Look, now: datetime) -> Act:
+    """The act after a look."""
+    act = replace(act, row=look.row or act.row, story=look.story or act.story, output=look.output or act.output)
     if act.phase in (Phase.WAITING, Phase.OVER):
         return act
     late = _overdue(act, now)
@@ -135,11 +146,15 @@ def _phase(act: Act) -> Phase:
 
 
 def _is_warm(act: Act) -> bool:
+    """Whether it has steps beyond a checkpoint, and the server knows of its steps."""
     progress = act.story.job.progress if act.story is not None else None
-    if progress is None or progress.step is None or progress.checkpoint_durable is None:
+    output = act.output
+    if progress is None or progress.step is None or output is None:
+        return False
+    if output.last_step is None or output.saved_step is None:
         return False
     low, high = _STEPS_PAST_CHECKPOINT
-    return low <= progress.step - progress.checkpoint_durable <= high
+    return low <= output.last_step - output.saved_step <= high
 
 
 def _has_shown_all(act: Act) -> bool:

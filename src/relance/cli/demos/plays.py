@@ -160,7 +160,13 @@ class Play:
             return act
         if act.phase is Phase.WAITING:
             return acts.submitted(act, self._submit(act.fault), now)
-        act = acts.seen(act, self._cluster.job(act.job_id), _story(client, act.job_id), now)
+        outputs = attempts_in(self._cluster.output(act.job_id))
+        look = acts.Look(
+            row=self._cluster.job(act.job_id),
+            story=_story(client, act.job_id),
+            output=outputs[-1] if outputs else None,
+        )
+        act = acts.seen(act, look, now)
         if act.phase is not Phase.READY:
             return act
         try:
