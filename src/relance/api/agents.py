@@ -97,8 +97,13 @@ async def _value(request: Request, kind: type[Value]) -> Value:
 
 def _decoded(body: bytes, kind: type[Value]) -> Value:
     try:
-        data: Any = json.loads(body)
-    except ValueError as error:
+        data: Any = json.loads(body, parse_constant=_no_number)
+    except (ValueError, RecursionError) as error:
         raise EncodingError("the body is not JSON") from error
     value: Value = decode(kind, data)
     return value
+
+
+def _no_number(text: str) -> float:
+    """NaN and Infinity are Python's own idea of JSON; in the history they would compare with nothing."""
+    raise EncodingError(f"{text} is not a number")

@@ -45,11 +45,10 @@ def jobs(ask: Asking, /, cluster: str | None, user: str | None, limit: int) -> N
 
 
 def _step(row: JobRow) -> str:
-    progress = row.progress
-    if progress is None or progress.step is None:
+    if row.step is None:
         return "-"
-    total = f"/{wordings.steps(progress.total_steps)}" if progress.total_steps else ""
-    return f"{wordings.steps(progress.step)}{total}"
+    total = f"/{wordings.steps(row.progress.total_steps)}" if row.progress and row.progress.total_steps else ""
+    return f"{wordings.steps(row.step)}{total}"
 
 
 @click.command("incidents")

@@ -150,6 +150,7 @@ def _translated(read: Any, *arguments: object) -> Any:  # noqa: ANN401 - passes 
     except ServerRefusedError as error:
         if error.status >= 500 or error.code == "conflict":  # noqa: PLR2004 - HTTP: the server's own fault
             raise BackendUnavailableError(str(error)) from error
-        raise BackendRefusedError(str(error)) from error
+        remedy = f" ({error.remedy})" if error.remedy else ""
+        raise BackendRefusedError(f"{error}{remedy}") from error
     except ServerUnreachableError as error:
         raise BackendUnavailableError(str(error)) from error

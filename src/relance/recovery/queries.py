@@ -143,7 +143,10 @@ class _Look:
         self._reports: dict[str, ClusterReport | None] = {}
 
     async def facts(self, record: JobRecord, *, newest_only: bool = False) -> JobFacts:
-        """All that is known of a job. `newest_only` leaves out the progress of its earlier attempts."""
+        """All that is known of a job.
+
+        `newest_only`, for lists, leaves out the progress of earlier attempts, and of an attempt that is over.
+        """
         cluster = record.job.cluster
         facts = JobFacts(
             record=record,
@@ -153,6 +156,8 @@ class _Look:
             progress={},
             now=self.now,
         )
+        if newest_only and facts.state.is_over and record.open_incident is None:
+            return facts
         earlier = () if newest_only else (item.attempt for item in record.attempts)
         return replace(facts, progress=await self._progress({facts.current, *earlier}))
 

@@ -35,7 +35,10 @@ class JobRow:
     node_count: int
     started_at: datetime | None
     ended_at: datetime | None
+    step: int | None
+    """The newest step that is known, also of a job that is over."""
     progress: Progress | None
+    """None where nothing is known, and in lists for jobs that are over."""
     stage: EffectiveStage
     incident_id: str | None
     """The open incident."""

@@ -19,7 +19,7 @@ from relance.recovery.tellings import told
 def job_row(facts: JobFacts) -> JobRow:
     """The row of one job."""
     record, view, last = facts.record, facts.view, facts.last_attempt
-    incident = record.open_incident
+    incident, progress = record.open_incident, facts.progress.get(facts.current)
     return JobRow(
         job=record.job,
         name=record.name,
@@ -34,7 +34,8 @@ def job_row(facts: JobFacts) -> JobRow:
         node_count=view.node_count if view else record.node_count,
         started_at=view.started_at if view else (last.started_at if last else None),
         ended_at=view.ended_at if view else (last.ended_at if last else None),
-        progress=facts.progress.get(facts.current),
+        step=progress.step if progress else (last.highest_step if last else None),
+        progress=progress,
         stage=facts.stage,
         incident_id=incident.id if incident else None,
         headline=headline(facts),

@@ -16,6 +16,8 @@ from relance.ports.clocks import Clock
 from relance.ports.tokens import Token, TokenRole, TokenStore
 
 SESSION_COOKIE = "relance_session"
+_COOKIE_PARTS = 3
+"""When it ends, its nonce, its token's digest; the mark over them comes behind."""
 
 
 class Right(Enum):
@@ -59,7 +61,7 @@ class Identity:
 
 def digest_of(secret: str) -> str:
     """What is stored of a secret: its SHA-256, in hex."""
-    return hashlib.sha256(secret.encode()).hexdigest()
+    return hashlib.sha256(_bytes(secret)).hexdigest()
 
 
 def new_secret() -> str:
@@ -86,7 +88,7 @@ class Identities:
         """The person whose session a cookie holds, while it lasts and its token is not revoked."""
         head, _, mark = cookie.rpartition(".")
         parts = head.split(".")
-        if len(parts) != 3 or not hmac.compare_digest(mark, self._mark("session", head)):  # noqa: PLR2004 - the parts
+        if len(parts) != _COOKIE_PARTS or not _same(mark, self._mark("session", head)):
             return None
         ends_at, nonce, digest = parts
         if self._clock.now().timestamp() >= int(ends_at):
@@ -111,11 +113,20 @@ class Identities:
 
     def form_is_ours(self, identity: Identity, mark: str) -> bool:
         """Whether a form was made for this session."""
-        return identity.by_session and hmac.compare_digest(mark.encode(), self.form_mark(identity).encode())
+        return identity.by_session and _same(mark, self.form_mark(identity))
 
     async def _token(self, digest: str) -> Token | None:
         token = await self._tokens.find_token(digest)
-        return token if token is not None and hmac.compare_digest(token.digest, digest) else None
+        return token if token is not None and _same(token.digest, digest) else None
 
     def _mark(self, purpose: str, text: str) -> str:
-        return hmac.new(self._key, f"{purpose}:{text}".encode(), hashlib.sha256).hexdigest()
+        return hmac.new(self._key, _bytes(f"{purpose}:{text}"), hashlib.sha256).hexdigest()
+
+
+def _same(one: str, other: str) -> bool:
+    """Whether two texts are the same, in a time that does not tell how alike they are; whatever was sent to us."""
+    return hmac.compare_digest(_bytes(one), _bytes(other))
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")

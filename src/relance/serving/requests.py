@@ -32,6 +32,8 @@ _HEADERS = {
 }
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _AGENTS = "/api/v1/agents/"
+_PROBES = frozenset({"/healthz", "/readyz"})
+"""Asked by address, from machines that know no name of ours, and the same for everybody."""
 
 
 def problem_response(problem: Problem, headers: dict[str, str] | None = None) -> JSONResponse:
@@ -55,7 +57,7 @@ class RequestChecks:
             return
         headers = Headers(scope=scope)
         limit = self._web.agent_body_bytes if scope["path"].startswith(_AGENTS) else self._web.body_bytes
-        refusal = self._refusal(scope["method"], headers, limit)
+        refusal = None if scope["path"] in _PROBES else self._refusal(scope["method"], headers, limit)
         if refusal is not None:
             await problem_response(refusal)(scope, receive, _with_headers(send))
             return

@@ -147,6 +147,23 @@ async def test_a_session_ends_with_its_time_its_token_and_any_change_to_its_cook
     assert await identities.of_session(again[0]) is None
 
 
+@pytest.mark.parametrize("text", ["ü", "a.b.c.\u20ac", "...", "1.2.3.4", "\udc80", "x" * 10_000])
+async def test_whatever_is_sent_as_token_or_session_is_nobody(text: str) -> None:
+    identities = (await world()).parts.identities()
+    assert await identities.of_session(text) is None
+    assert await identities.of_bearer(text) is None
+    begun = await identities.begin_session(secret(TokenRole.OPERATOR))
+    assert begun is not None
+    assert not identities.form_is_ours(begun[1], text)
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz"])
+async def test_a_probe_may_ask_by_address(path: str) -> None:
+    async with (await world()).client(Host="10.0.0.5:8642") as client:
+        assert (await client.get(path)).json() == {"ok": True}
+        assert (await client.get("/api/v1/jobs")).status_code == 421
+
+
 async def test_a_form_of_one_session_is_not_good_in_another() -> None:
     identities = (await world()).parts.identities()
     first = await identities.begin_session(secret(TokenRole.OPERATOR))

@@ -84,6 +84,14 @@ async def test_every_error_has_the_one_shape(method: str, path: str, body: objec
     assert error["message"]
 
 
+@pytest.mark.parametrize("body", [b"", b"{", b"[" * 100_000, b'{"as_of": NaN}', b"\xff\xfe", b"null", b"[]"])
+async def test_a_body_that_is_no_value_is_bad_input(body: bytes) -> None:
+    async with (await world()).client(TokenRole.AGENT) as client:
+        for method in ("submit", "report", "claim", "record"):
+            answer = await client.post(f"/api/v1/agents/{method}", content=body)
+            assert (answer.status_code, answer.json()["error"]["code"]) == (400, "bad_input"), answer.text
+
+
 async def test_a_mistyped_cluster_is_answered_with_those_that_are_known() -> None:
     async with (await world()).client(TokenRole.ADMIN) as client:
         answer = await client.put("/api/v1/stages", json={"stage": "observe", "cluster": "alfa"})

@@ -28,6 +28,17 @@ async def test_the_list_of_jobs_shows_what_the_scheduler_said_last() -> None:
     assert rows["17"].incident_id == ASKING
 
 
+async def test_the_last_step_of_a_job_that_is_over_comes_from_its_history() -> None:
+    made = await world()
+    key = values.attempt_key("21")
+    ended = e.AttemptEnded(
+        attempt=key, outcome=JobState.COMPLETED, ended_at=values.after(9), highest_step=900, durable_step=900
+    )
+    await made.append(values.job_stream("21"), values.job_seen("21"), ended)
+    (row,) = [row for row in await made.parts.queries().jobs() if row.job.raw_id == "21"]
+    assert (row.state, row.step, row.progress) == (JobState.COMPLETED, 900, None)
+
+
 async def test_a_job_that_no_report_shows_is_unknown_and_never_healthy() -> None:
     made = await world()
     made.live.reports.clear()
