@@ -40,7 +40,7 @@ def open_controller(cluster: ClusterSettings, folder: StateFolder, backend: Back
     if cluster.scheduler is None:
         message = f"cluster {cluster.name} has no scheduler in the settings: say how to reach it"
         raise SettingError(message)
-    scheduler = scheduler_of(cluster.name, cluster.scheduler, clock)
+    scheduler = scheduler_of(cluster, cluster.scheduler, clock)
     place = folder.controller(cluster.name)
     try:
         ledger = Ledger(place, cluster.name, clock)
@@ -58,9 +58,9 @@ def open_controller(cluster: ClusterSettings, folder: StateFolder, backend: Back
     return ControllerRole(controller=controller, scheduler=scheduler, ledger=ledger)
 
 
-def scheduler_of(cluster: str, settings: LocalSchedulerSettings, clock: Clock) -> Scheduler:
+def scheduler_of(cluster: ClusterSettings, settings: LocalSchedulerSettings, clock: Clock) -> Scheduler:
     """The adapter that the settings choose."""
-    return LocalScheduler(cluster=cluster, state_dir=settings.state_dir, clock=clock)
+    return LocalScheduler(cluster=cluster.name, state_dir=settings.state_dir, clock=clock, limits=cluster.limits)
 
 
 def holder_name(folder: Path) -> str:

@@ -47,10 +47,10 @@ class Accounting:
     first_submitted_at: datetime
 
 
-def job_view(row: Row, accounting: Accounting) -> JobView:
-    """A job's row as a view. Raises SchedulerSilentError."""
+def job_view(row: Row, accounting: Accounting, limits: Limits) -> JobView:
+    """A job's row as a view; its own wishes are clipped by the site's limits. Raises SchedulerSilentError."""
     try:
-        return _job_view(row, accounting)
+        return _job_view(row, accounting, limits)
     except (KeyError, TypeError, ValueError) as error:
         raise SchedulerSilentError(f"a job's row cannot be read: {error!r}") from error
 
@@ -113,9 +113,9 @@ def time_of(seconds: object) -> datetime:
         raise SchedulerSilentError(f"a time cannot be read: {seconds!r}") from error
 
 
-def _job_view(row: Row, accounting: Accounting) -> JobView:
+def _job_view(row: Row, accounting: Accounting, limits: Limits) -> JobView:
     state = _JOB_STATES.get(row["state"], JobState.UNKNOWN)
-    wish = parse_wish(str(row["comment"]), Limits())
+    wish = parse_wish(str(row["comment"]), limits)
     is_over = state.is_over
     code, signal = _exit(row["exit_code"])
     return JobView(

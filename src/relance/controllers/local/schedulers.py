@@ -11,6 +11,7 @@ from typing import Any
 from relance.controllers.local import rows
 from relance.controllers.local.connections import Connection
 from relance.domain.advice import Command
+from relance.domain.limits import Limits
 from relance.domain.views import ClusterReport, JobState, JobView
 from relance.ports.clocks import Clock
 from relance.ports.schedulers import SchedulerRefusedError, SchedulerSilentError
@@ -22,14 +23,19 @@ _ANSWER_S = 5.0
 _LONGEST_WAIT_S = 300.0
 _AWAY_S = 1.0
 """How long a wait for changes lasts at least when the scheduler cannot be reached."""
+_SHIPPED = Limits()
 _NO_ACCOUNTING: tuple[Mapping[str, Any], ...] = ()
 
 
 class LocalScheduler:
     """Implements `relance.ports.schedulers.Scheduler`."""
 
-    def __init__(self, *, cluster: str, state_dir: Path, clock: Clock) -> None:
-        """Take the name under which this cluster is known to us and the folder in which the scheduler's socket lies."""
+    def __init__(self, *, cluster: str, state_dir: Path, clock: Clock, limits: Limits = _SHIPPED) -> None:
+        """Take the name under which this cluster is known to us and the folder in which the scheduler's socket lies.
+
+        `limits` are the site's: a job's own wishes are clipped by them.
+        """
+        self._limits = limits
         self._cluster = cluster
         self._path = state_dir / SOCKET_NAME
         self._clock = clock
@@ -51,7 +57,7 @@ class LocalScheduler:
         found: list[tuple[JobView, rows.Accounting]] = []
         for row in _list(jobs, "jobs"):
             known = await self._accounting_of(row)
-            found.append((rows.job_view(row, known), known))
+            found.append((rows.job_view(row, known, self._limits), known))
         listed = {view.raw_id for view, _ in found}
         self._accounting = {raw_id: known for raw_id, known in self._accounting.items() if raw_id in listed}
         self._change = _count(jobs)
@@ -68,7 +74,7 @@ class LocalScheduler:
 
     async def read(self, raw_id: str) -> JobView:
         row = _mapping(await self._ask("job", job_id=_number(raw_id)), "job")
-        return rows.job_view(row, await self._accounting_of(row))
+        return rows.job_view(row, await self._accounting_of(row), self._limits)
 
     def requeue(self, job: JobView) -> Command:
         return Command(argv=(PROGRAM, "requeue", job.raw_id))
