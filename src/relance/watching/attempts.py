@@ -42,6 +42,7 @@ class Attempt:
         self._findings: list[Finding] = []
         self._ahead_bytes = 0
         self._noticed = False
+        self._end_told = False
         self._tails_kept: set[tuple[str, int, int]] = set()
         self._tails_at_start = False
         self._tails_at_end = False
@@ -82,6 +83,8 @@ class Attempt:
         """Whether to hand over now, by the monotonic clock."""
         if now < self.retry_at:
             return False
+        if self._is_over and not self._end_told:
+            return True  # a decision may wait for the word that the logs were read to the attempt's end
         since_s = now - self.sent_at
         watched_closely = self._noticed or self.has_finding or self.assignment.keep_tail
         return bool(self._findings) or since_s >= (
@@ -106,6 +109,7 @@ class Attempt:
         self._findings = [finding for finding in self._findings if finding.id not in sent]
         self._ahead_bytes = 0
         self._noticed = False
+        self._end_told = self._is_over
         self.retry_s = self.retry_at = 0.0
         self.sent_at = now
 

@@ -241,6 +241,21 @@ async def test_progress_is_handed_over_about_once_a_second_and_rarely_while_noth
     assert len(room.server.batches) <= 2
 
 
+async def test_that_the_logs_were_read_to_the_end_of_an_attempt_is_told_at_once() -> None:
+    room, job = await _training()
+    await room.quiet(job, 12.0)
+    ended_at = room.clock.now()
+    room.server.want(replace(job, ended_at=ended_at))
+    await room.watcher.refresh()
+    room.server.batches.clear()
+
+    await room.quiet(job, 0.4)
+    assert any(entry.up_to is not None and entry.up_to >= ended_at for entry in room.server.batches[0].coverage)
+    told = len(room.server.batches)
+    await room.quiet(job, 0.4)
+    assert len(room.server.batches) == told
+
+
 async def test_checkpoints_of_the_training_are_part_of_the_progress() -> None:
     room, job = await _training()
     room.write(job, *saved_lines(20, room.clock.now()))
