@@ -95,6 +95,5 @@ def outcome(act: Act) -> str:
 
 def milestone_line(act: Act) -> str:
     """The milestones that have happened, in the order of time."""
-    found = act.milestones
-    parts = [f"{MILESTONE_WORDS[name]} {found[name]:.1f}" for name in MILESTONE_WORDS if name in found]
-    return "  ".join(parts)
+    found = sorted(act.milestones.items(), key=lambda item: item[1])
+    return "  ".join(f"{MILESTONE_WORDS[name]} {value:.1f}" for name, value in found)

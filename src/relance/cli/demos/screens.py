@@ -162,7 +162,7 @@ def _news_of(known: dict[FaultName, Act], act: Act, scene: Scene) -> Iterator[st
         yield "submitted"
     if act.broken_at is not None and old.broken_at is None:
         yield f"{act.fault.done} ({_where(act).strip(', ')})"
-    for name, value in act.milestones.items():
+    for name, value in sorted(act.milestones.items(), key=lambda item: item[1]):
         if name not in old.milestones:
             yield f"{MILESTONE_WORDS[name]} after {value:.1f} s"
     if verdict(act) and verdict(act) != verdict(old):
