@@ -81,6 +81,8 @@ class Limits:
 
     settle_s: float = 15.0
     """A verdict is final this long after the end, or after the last new root line."""
+    read_wait_s: float = 5.0
+    """An ended attempt whose logs are not read to their end is waited for so much longer."""
     self_requeue_grace_s: float = 60.0
     """How long an ended job that requeues by itself is given to do so."""
     in_job_restart_grace_s: float = 900.0

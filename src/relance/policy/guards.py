@@ -109,6 +109,9 @@ def _nobody_at_work(asked: Asked) -> Reply:
 
 def _verdict_final(asked: Asked) -> Reply:
     until, settle_s = settled_at(asked.question), asked.question.limits.settle_s
+    unread = unread_until(asked.question)
+    if unread is not None and asked.question.now < unread:
+        return Answer.NO, "the logs are not read to the attempt's end yet", max(until, unread)
     if asked.question.now >= until:
         return Answer.YES, f"nothing new came for {settle_s:.0f} s", None
     return Answer.NO, f"late evidence may come until {settle_s:.0f} s after the end or the last new root line", until
@@ -212,6 +215,14 @@ def settled_at(question: Question) -> datetime:
     marks = [ended_at(question), question.verdict.last_root_at]
     last = max([mark for mark in marks if mark is not None], default=question.incident.opened_at)
     return last + timedelta(seconds=question.limits.settle_s)
+
+
+def unread_until(question: Question) -> datetime | None:
+    """How long to wait for logs that are followed and not yet read to the attempt's end; None: not at all."""
+    ended = ended_at(question)
+    if place_of(question) is not Place.OVER or ended is None or question.read_to is None or question.read_to >= ended:
+        return None
+    return ended + timedelta(seconds=question.limits.read_wait_s)
 
 
 GUARDS: tuple[GuardRule, ...] = (

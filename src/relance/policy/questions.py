@@ -18,7 +18,8 @@ class Question:
     """One attempt to decide on; a value, so that the same question has the same answer.
 
     `earlier` are the job's earlier attempts, oldest first. `progress` is the newest of this attempt, None when nothing
-    was read. `generation` is the number that the advice will have.
+    was read. `generation` is the number that the advice will have. `read_to` is up to when the attempt's logs are known
+    to be read to their end; None when nobody follows them.
     """
 
     incident: Incident
@@ -30,3 +31,4 @@ class Question:
     earlier: tuple[EarlierAttempt, ...]
     now: datetime
     generation: int
+    read_to: datetime | None = None

@@ -90,6 +90,7 @@ def _advise(
             earlier=earlier_attempts(situation, record, incident),
             now=situation.now,
             generation=_next_generation(record, incident),
+            read_to=situation.read_to(incident),
         )
     )
     in_force = old if incident.state is IncidentState.ADVISED else None

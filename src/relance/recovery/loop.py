@@ -145,10 +145,15 @@ class Loop:
             nodes=await self._history.nodes(cluster) if open_incident is not None else (),
             fleet=signs,
             coverage=self._live.coverage.get(open_incident.attempt, ()) if open_incident is not None else (),
+            watched=self._is_watched(cluster, rules, now),
             permit_free_at=max(free_at, default=None),
             rules=rules,
             now=now,
         )
+
+    def _is_watched(self, cluster: str, rules: ClusterRules, now: datetime) -> bool:
+        heard = self._live.watched_at.get(cluster)
+        return heard is not None and (now - heard).total_seconds() <= rules.watcher_lost_s
 
     async def progress_of(self, record: JobRecord) -> dict[AttemptKey, Progress]:
         """The newest progress of each attempt of a job: what was said last, else what is stored."""

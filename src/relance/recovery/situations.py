@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from relance.domain import events as e
 from relance.domain.advice import Exclusion
 from relance.domain.faults import FaultDomain
-from relance.domain.findings import Coverage, Finding
+from relance.domain.findings import Coverage, Finding, Sight
 from relance.domain.fleet import FleetView
 from relance.domain.incidents import Incident
 from relance.domain.keys import AttemptKey
@@ -38,6 +38,8 @@ class Situation:
     nodes: tuple[NodeRecord, ...]
     fleet: tuple[FleetSign, ...]
     coverage: tuple[Coverage, ...]
+    watched: bool
+    """Whether a watcher is at work on this cluster."""
     permit_free_at: datetime | None
     rules: ClusterRules
     now: datetime
@@ -50,6 +52,16 @@ class Situation:
     def of_incident(self, incident: Incident) -> tuple[Finding, ...]:
         """The findings of an incident, in the order in which they came."""
         return tuple(self.findings[item] for item in incident.findings if item in self.findings)
+
+    def read_to(self, incident: Incident) -> datetime | None:
+        """Up to when the attempt's logs are known to be read to their end; None when nobody follows them."""
+        if not self.watched:
+            return None
+        known = [item.up_to for item in self.coverage if item.sight in (Sight.SEEN, Sight.LAGGING)]
+        times = [at for at in known if at is not None]
+        if times:
+            return min(times)
+        return None if self.coverage else incident.attempt.job.submitted_at  # not one word of this attempt yet
 
     def evidence(self, record: JobRecord, incident: Incident) -> Evidence:
         """What verification looks at. A look from before the incident says nothing of a job that it does not show."""
