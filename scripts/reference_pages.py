@@ -138,10 +138,11 @@ def _default(field: FieldInfo) -> str:
 
 
 def _meaning(group: type[BaseModel], name: str) -> str:
+    text = _attribute_texts(group).get(name)
     annotation = group.model_fields[name].annotation
-    nested = isinstance(annotation, type) and issubclass(annotation, BaseModel)
-    texts = _attribute_texts(group)
-    return texts.get(name) or (_first_line(annotation) if nested and annotation else "")
+    if text is None and inspect.isclass(annotation) and issubclass(annotation, BaseModel):
+        return _first_line(annotation)
+    return text or ""
 
 
 def rules_page() -> str:
