@@ -31,16 +31,11 @@ class JobFacts:
     record: JobRecord
     cluster: ClusterRecord
     report: ClusterReport | None
+    view: JobView | None
+    """The job in that report, if it is this very job and not a reused id."""
     rules: ClusterRules
     progress: Mapping[AttemptKey, Progress]
     now: datetime
-
-    @property
-    def view(self) -> JobView | None:
-        """The job in the newest report, if it is this very job and not a reused id."""
-        job = self.record.job
-        jobs = self.report.jobs if self.report else ()
-        return next((one for one in jobs if one.raw_id == job.raw_id and one.job_key(job.cluster) == job), None)
 
     @property
     def state(self) -> JobState:

@@ -9,7 +9,7 @@ from relance.domain.keys import AttemptKey, JobKey
 from relance.domain.progress import Progress
 from relance.domain.records import ClusterRecord, JobRecord
 from relance.domain.streams import Stream
-from relance.domain.views import ClusterReport
+from relance.domain.views import ClusterReport, JobView
 from relance.ports.clocks import Clock
 from relance.ports.histories import History
 from relance.recovery import figures, storytelling, subjects, tables
@@ -141,6 +141,7 @@ class _Look:
         self.now = now
         self._clusters: dict[str, ClusterRecord] = {}
         self._reports: dict[str, ClusterReport | None] = {}
+        self._views: dict[str, dict[JobKey, JobView]] = {}
 
     async def facts(self, record: JobRecord, *, newest_only: bool = False) -> JobFacts:
         """All that is known of a job.
@@ -152,6 +153,7 @@ class _Look:
             record=record,
             cluster=await self.cluster(cluster),
             report=await self.report(cluster),
+            view=(await self._views_of(cluster)).get(record.job),
             rules=self._site.rules(cluster),
             progress={},
             now=self.now,
@@ -174,6 +176,12 @@ class _Look:
             newest = self._live.reports.get(cluster) if self._live else None
             self._reports[cluster] = newest or await self._history.report(cluster)
         return self._reports[cluster]
+
+    async def _views_of(self, cluster: str) -> dict[JobKey, JobView]:
+        if cluster not in self._views:
+            report = await self.report(cluster)
+            self._views[cluster] = {view.job_key(cluster): view for view in report.jobs} if report else {}
+        return self._views[cluster]
 
     async def _progress(self, keys: set[AttemptKey]) -> dict[AttemptKey, Progress]:
         found: dict[AttemptKey, Progress] = {}

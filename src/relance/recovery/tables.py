@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 from relance.domain.incidents import Incident, IncidentState
@@ -116,29 +117,33 @@ def node_rows(
     """All nodes that the newest reports show or that have a history, by cluster and name."""
     known = {(record.cluster, record.node): record for record in records}
     seen = {(report.cluster, view.name): (report, view) for report in reports for view in report.nodes}
-    keys = sorted(known.keys() | seen.keys())
-    return tuple(_node_row(key, known.get(key), seen.get(key), now) for key in keys)
+    jobs: dict[tuple[str, str], list[str]] = {}
+    for report in reports:
+        for job in report.jobs:
+            for node in () if job.state.is_over else job.nodes:
+                jobs.setdefault((report.cluster, node), []).append(job.raw_id)
+    rows: list[NodeRow] = []
+    for key in sorted(known.keys() | seen.keys()):
+        record = known.get(key) or NodeRecord(cluster=key[0], node=key[1])
+        exclusions = tuple(item for item in record.exclusions if item.until is None or item.until > now)
+        rows.append(_node_row(replace(record, exclusions=exclusions), seen.get(key), tuple(jobs.get(key, ()))))
+    return tuple(rows)
 
 
-def _node_row(
-    key: tuple[str, str], record: NodeRecord | None, seen: tuple[ClusterReport, NodeView] | None, now: datetime
-) -> NodeRow:
-    report, view = seen or (None, None)
-    kept = record or NodeRecord(cluster=key[0], node=key[1])
+def _node_row(record: NodeRecord, seen: tuple[ClusterReport, NodeView] | None, jobs: tuple[str, ...]) -> NodeRow:
+    report, view = seen if seen else (None, None)
     return NodeRow(
-        cluster=key[0],
-        node=key[1],
+        cluster=record.cluster,
+        node=record.node,
         state=view.state if view else NodeState.UNKNOWN,
-        reason=view.reason if view else kept.reason,
-        set_by=view.set_by if view else kept.set_by,
-        since=view.since if view else kept.since,
+        reason=view.reason if view else record.reason,
+        set_by=view.set_by if view else record.set_by,
+        since=view.since if view else record.since,
         as_of=report.as_of if report else None,
         partitions=view.partitions if view else (),
-        jobs=tuple(job.raw_id for job in report.jobs if key[1] in job.nodes and not job.state.is_over)
-        if report
-        else (),
-        exclusions=tuple(item for item in kept.exclusions if item.until is None or item.until > now),
-        suspicions=kept.suspicions,
+        jobs=jobs,
+        exclusions=record.exclusions,
+        suspicions=record.suspicions,
     )
 
 
