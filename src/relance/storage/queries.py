@@ -68,7 +68,7 @@ def find_jobs(connection: Connection, kept: RecordCache, text: str) -> tuple[Job
         streams.c.name_key == key,
         streams.c.stream_key == column_key(f"job/{text}"),
     )
-    found = _records(connection, kept, _STREAM.where(means).order_by(streams.c.position.desc()))
+    found = _records(connection, kept, _of_kind("job", None).where(means).order_by(streams.c.position.desc()))
     return tuple(record for record in found if isinstance(record, JobRecord))
 
 
