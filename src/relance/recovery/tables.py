@@ -131,7 +131,7 @@ def node_rows(
 
 
 def _node_row(record: NodeRecord, seen: tuple[ClusterReport, NodeView] | None, jobs: tuple[str, ...]) -> NodeRow:
-    report, view = seen if seen else (None, None)
+    report, view = seen or (None, None)
     return NodeRow(
         cluster=record.cluster,
         node=record.node,

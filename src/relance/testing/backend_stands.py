@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from relance.domain.advice import ActionKind, Claim, Command, Effect, StepRecord
+from relance.domain.findings import Coverage, Sight
 from relance.domain.keys import AttemptKey, JobKey
 from relance.domain.observations import WatcherBatch
 from relance.domain.progress import Phase, Progress
@@ -82,6 +83,7 @@ class BackendStand:
         self.clock.advance(5)
         self.show(state=JobState.FAILED, ended_at=self.clock.now(), exit_code=1, exit_signal=0)
         await self.backend.report(self.look())
+        await self.backend.submit(replace(self.batch(), progress=None))  # the logs are read to the attempt's end
         await self.settle()
         (order,) = (await self.orders()).orders
         return order
@@ -91,10 +93,15 @@ class BackendStand:
         return await self.backend.orders(CLUSTER, holder)
 
     def batch(self, raw_id: str = "17") -> WatcherBatch:
-        """What a watcher hands over about a job that trains."""
+        """What a watcher hands over about a job that trains, its logs read to their end."""
         now = self.clock.now()
         return WatcherBatch(
-            attempt=self.attempt(raw_id), holder="watcher-1", as_of=now, progress=_progress(now), checkpoint="{}"
+            attempt=self.attempt(raw_id),
+            holder="watcher-1",
+            as_of=now,
+            progress=_progress(now),
+            checkpoint="{}",
+            coverage=(Coverage(source="files", sight=Sight.SEEN, up_to=now),),
         )
 
 
