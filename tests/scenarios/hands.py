@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from relance.domain.advice import ActionEnd, ActionKind, Claim, Command, Effect, StepRecord
-from relance.domain.findings import Finding
+from relance.domain.findings import Coverage, Finding, Sight
 from relance.domain.keys import AttemptKey, stable_id
 from relance.domain.observations import WatcherBatch
 from relance.domain.progress import Progress
@@ -42,7 +42,10 @@ class WatcherHand:
 
     async def _submit(self, backend: Backend, attempt: AttemptKey, progress: Progress | None, now: datetime) -> None:
         findings = tuple(item for item in self._findings if item.attempt == attempt)
-        batch = WatcherBatch(attempt=attempt, holder="watcher", as_of=now, findings=findings, progress=progress)
+        coverage = (Coverage(source="files", sight=Sight.SEEN, up_to=now),)
+        batch = WatcherBatch(
+            attempt=attempt, holder="watcher", as_of=now, findings=findings, progress=progress, coverage=coverage
+        )
         await backend.submit(batch)
         self._findings = [item for item in self._findings if item.attempt != attempt]
 

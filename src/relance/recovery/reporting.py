@@ -37,6 +37,7 @@ class Reporting:
         self._kept_at: dict[str, datetime] = {}
         self._owed: dict[str, tuple[str, int]] = {}
         """By cluster, the session and number of a report that was not wholly taken in: it is welcome again."""
+        self._introduced: set[tuple[str, str, str]] = set()
         self._compared: set[str] = set()
         """Clusters of which a first report was compared with what the history knows."""
 
@@ -60,7 +61,13 @@ class Reporting:
             raise BackendUnavailableError(str(error)) from error
 
     async def _introduce(self, report: ClusterReport, now: datetime) -> None:
-        """A controller's first report, or its first after a start of its own or of the scheduler's release."""
+        """A controller's first report, or its first after a start of its own or of the scheduler's release.
+
+        Two controllers, one of them waiting for the lease, report in turn: each is introduced once.
+        """
+        mark = (report.cluster, report.session, report.facts.release)
+        if mark in self._introduced:
+            return
         stream = Stream.of_cluster(report.cluster)
         for _ in range(_TRIES):
             snapshot = await self._history.load(stream)
@@ -68,7 +75,7 @@ class Reporting:
             if not isinstance(record, ClusterRecord):
                 return
             if record.controller == report.session and record.release == report.facts.release:
-                return
+                break
             event = e.ControllerStarted(
                 cluster=report.cluster, holder=report.session, release=report.facts.release, at=now
             )
@@ -77,7 +84,8 @@ class Reporting:
                 await self._history.append(batch, now)
             except ConflictError:
                 continue
-            return
+            break
+        self._introduced.add(mark)
 
     async def _take_jobs(self, report: ClusterReport, now: datetime) -> bool:
         seen = self._jobs.setdefault(report.cluster, {})

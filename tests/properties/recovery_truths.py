@@ -1,0 +1,140 @@
+"""What really happened: each command with what it met, and a follower that holds the history to its word."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from relance.domain import events as e
+from relance.domain import records
+from relance.domain.advice import ActionKind
+from relance.domain.records import ClusterRecord, JobRecord, Record
+from relance.domain.stages import Stage
+from relance.domain.streams import Recorded, Stream
+from relance.domain.twins import attempt_began, twins
+from relance.domain.views import JobState, JobView
+from relance.ports.clocks import Clock
+from relance.recovery.ordering import job_stage
+from relance.recovery.sites import Site
+from relance.testing.memory_clusters import MemoryCluster, Timings
+from relance.testing.memory_histories import MemoryHistory
+
+OURS = "simulated"
+LOOK_AGE = timedelta(seconds=2)
+"""How old the look may be in which a transaction found no copy, with the time of the call."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """A command of ours that the scheduler carried out, with the job as it was before."""
+
+    verb: str
+    job: JobView
+    twins: tuple[str, ...]
+    at: datetime
+
+
+class TruthfulCluster(MemoryCluster):
+    """A cluster that remembers each command of ours and what it met."""
+
+    def __init__(self, clock: Clock, *, nodes: int, name: str, timings: Timings) -> None:
+        super().__init__(clock, nodes=nodes, name=name, timings=timings)
+        self.done: list[Done] = []
+        self._time = clock
+
+    def do(self, argv: tuple[str, ...]) -> None:
+        before = self.job(argv[2])
+        super().do(argv)
+        if argv[0] == OURS:
+            now = self._time.now()
+            copies = twins(before, self.jobs(), attempt_began(before))
+            old = tuple(twin.raw_id for twin in copies if self.job(twin.raw_id).first_submitted_at < now - LOOK_AGE)
+            self.done.append(Done(verb=argv[1], job=before, twins=old, at=now))
+
+
+class Chronicle:
+    """Follows the history page by page, folds it, and says what should never have come to pass."""
+
+    def __init__(self, history: MemoryHistory, site: Site, cluster: TruthfulCluster) -> None:
+        """Begin before the first event."""
+        self._history = history
+        self._site = site
+        self._cluster = cluster
+        self._position = 0
+        self._judged = 0
+        self.records: dict[Stream, Record] = {}
+        self.begun: dict[str, e.ActionStarted] = {}
+        """By attempt."""
+
+    async def read_on(self, limit: int = 7) -> None:
+        """Read what is new, in pages, and judge it."""
+        while page := await self._history.follow(self._position, limit):
+            for item in page:
+                assert item.position == self._position + 1, f"position {item.position} after {self._position}"
+                self._position = item.position
+                self._judge(item)
+                known = self.records.get(item.stream) or records.new_record(item.stream.name)
+                self.records[item.stream] = records.apply(known, item.event)
+        for done in self._cluster.done[self._judged :]:
+            self._judge_command(done)
+        self._judged = len(self._cluster.done)
+
+    async def compare(self) -> None:
+        """The projections are what the events come to."""
+        for stream, record in self.records.items():
+            assert (await self._history.load(stream)).record == record, f"{stream} is not the fold of its events"
+
+    def _judge(self, item: Recorded) -> None:
+        event = item.event
+        if isinstance(event, e.ActionStarted):
+            self._judge_beginning(item, event)
+        elif isinstance(event, e.AdviceIssued):
+            attempt = str(event.advice.attempt)
+            assert attempt not in self.begun, f"new advice on {attempt}, on which an action had begun"
+
+    def _judge_beginning(self, item: Recorded, event: e.ActionStarted) -> None:
+        attempt = str(event.attempt)
+        assert attempt not in self.begun, f"two actions begun on {attempt}"
+        self.begun[attempt] = event
+        record = self.records[item.stream]
+        assert isinstance(record, JobRecord)
+        incident = record.incident(event.incident_id)
+        assert incident is not None
+        assert incident.advice is not None
+        name = record.job.cluster
+        cluster = self.records.get(Stream.of_cluster(name)) or ClusterRecord(cluster=name)
+        assert isinstance(cluster, ClusterRecord)
+        stage = job_stage(record, cluster, self._site.rules(name), item.recorded_at)
+        assert stage.stage in (Stage.APPROVE, Stage.ACT), f"begun at stage {stage.stage.value}"
+        assert incident.advice.generation == event.generation, "begun on a generation that was voided"
+        assert incident.advice.may_begin, "begun on an advice that asks for nothing"
+        assert item.recorded_at < incident.advice.expires_at, "begun on an advice that had expired"
+        kind = incident.advice.ends_running
+        assert kind is None or kind in stage.end_running, "begun to end a running attempt without consent"
+        if stage.stage is Stage.APPROVE:
+            approval = incident.approval
+            assert approval is not None, "begun without an approval"
+            assert approval.yes, "begun against a no"
+            assert approval.generation == event.generation, "the approval was for another generation"
+            assert approval.effect_digest == event.effect.digest, "the approval was for other commands"
+            assert approval.until is not None, "the approval has no end"
+            assert item.recorded_at < approval.until, "the approval had run out"
+
+    def _judge_command(self, done: Done) -> None:
+        job = done.job
+        what = f"{done.verb} of job {job.raw_id}, attempt {job.restart_count}, {job.state.value}"
+        by_count = {
+            event.attempt.restart_count: event
+            for event in self.begun.values()
+            if event.attempt.job == job.job_key(self._cluster.name)
+        }
+        mine = by_count.get(job.restart_count)
+        before = by_count.get(job.restart_count - 1)
+        if done.verb == "requeue":
+            again = before is not None and job.reason == "JobLaunchFailure"
+            assert mine is not None or again, f"{what}, on which no action had begun"
+            assert mine is None or mine.kind in (ActionKind.RESTART, ActionKind.PARK), f"{what} for {mine.kind.value}"
+            assert job.state not in (JobState.CANCELLED, JobState.COMPLETED, JobState.TIMEOUT), what
+            assert not done.twins, f"{what}, although {done.twins} does the same work"
+        else:
+            assert mine is not None or before is not None, f"{what}, on which no action had begun"
