@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from relance.controlling.actions import Actions
 from relance.controlling.leases import HeldLease
 from relance.controlling.leaves import OPEN_ENDS, Standing, why_not_claimed
 from relance.controlling.ledger import LedgerUnusableError
 from relance.controlling.paces import COMMAND_LIMIT_S
-from relance.controlling.preparations import Preparation, Scene, expected_of, prepare
+from relance.controlling.preparations import NothingToDo, Preparation, Scene, expected_of, prepare
 from relance.controlling.sights import Sight
 from relance.controlling.transactions import Tools
-from relance.domain.advice import ActionEnd, ActionKind, Claim, Effect, StepRecord
+from relance.domain.advice import ActionEnd, Claim, Effect, StepRecord
 from relance.domain.incidents import Action
 from relance.domain.keys import stable_id
-from relance.domain.ledgers import Began, Ended, Expected
+from relance.domain.ledgers import Began, Ended
 from relance.domain.stages import Stage
 from relance.domain.views import JobView
 from relance.ports.backends import Backend, BackendRefusedError, BackendUnavailableError, Order
@@ -28,7 +29,9 @@ VIEW_AGE_S = 4.0
 """Before a claim the cluster is looked at anew when the last look is older: the server refuses stale views (10 s)."""
 
 
+_READ_AGAIN_S = 1.0
 _REMEMBERED = 10_000
+_T = TypeVar("_T")
 Refresh = Callable[[], Awaitable[None]]
 
 
@@ -57,6 +60,7 @@ class Beginnings:
         self._recorded: dict[str, str] = {}
         """Digest of the newest preparation that the server has from us, by advice and stage."""
         self._refusals: dict[str, tuple[_Refusal, float]] = {}
+        self._read_again_s: dict[str, float] = {}
         self._begun_s = tools.clock.monotonic()
 
     async def obey(self, order: Order, standing: Standing, lease: HeldLease) -> str:
@@ -69,31 +73,31 @@ class Beginnings:
             return ""
         if order.stage.stage.rank >= Stage.APPROVE.rank and self._sight.age_s() > VIEW_AGE_S:
             await self._refresh()
-        job = await self._job(order)
-        if job is None:
-            return ""
-        preparation = self._prepare(order, job)
-        if preparation.kind is None or preparation.effect is None or preparation.expected is None:
+        preparation = await self._prepare(order)
+        if not isinstance(preparation, Preparation):
             return ""
         try:
             await self._record(order, preparation.effect)
             if why_not_claimed(order, preparation.effect, standing):
                 return ""
-            return await self._claim(order, preparation.kind, preparation.effect, preparation.expected, lease)
+            return await self._claim(order, preparation, lease)
         except (BackendUnavailableError, BackendRefusedError) as error:
             return f"the server did not answer about job {order.raw_id}: {error}"
 
-    async def _job(self, order: Order) -> JobView | None:
-        """The job as it was seen last, or as it is now when no look has shown it."""
-        seen = self._sight.job(order.raw_id)
-        if seen is not None:
-            return seen
+    async def _prepare(self, order: Order) -> Preparation | NothingToDo | None:
+        """What would be done to the job as it was seen last; read anew, once a second, where that comes to nothing."""
+        seen, raw_id = self._sight.job(order.raw_id), order.raw_id
+        preparation = self._preparation(order, seen) if seen is not None else None
+        now_s = self._tools.clock.monotonic()
+        if isinstance(preparation, Preparation) or now_s < self._read_again_s.get(raw_id, now_s):
+            return preparation
+        _remember(self._read_again_s, raw_id, now_s + _READ_AGAIN_S)
         try:
-            return await self._tools.scheduler.read(order.raw_id)
+            return self._preparation(order, await self._tools.scheduler.read(raw_id))
         except (JobGoneError, SchedulerSilentError):
             return None
 
-    def _prepare(self, order: Order, job: JobView) -> Preparation:
+    def _preparation(self, order: Order, job: JobView) -> Preparation | NothingToDo:
         setting = self._actions.setting
         scene = Scene(
             cluster=setting.cluster,
@@ -120,11 +124,10 @@ class Beginnings:
             effect=effect,
         )
         await self._backend.record(step)
-        if len(self._recorded) >= _REMEMBERED:
-            self._recorded.clear()
-        self._recorded[key] = effect.digest
+        _remember(self._recorded, key, effect.digest)
 
-    async def _claim(self, order: Order, kind: ActionKind, effect: Effect, expected: Expected, lease: HeldLease) -> str:
+    async def _claim(self, order: Order, preparation: Preparation, lease: HeldLease) -> str:
+        effect = preparation.effect
         attempt = str(order.advice.attempt)
         refusal = _Refusal(order=order, digest=effect.digest, epoch=lease.lease.epoch)
         now_s = self._tools.clock.monotonic()
@@ -138,16 +141,14 @@ class Beginnings:
             cluster=self._actions.setting.cluster,
             holder=self._holder,
             lease_epoch=lease.lease.epoch,
-            kind=kind,
+            kind=preparation.kind,
             effect=effect,
         )
         reply = await self._backend.claim(claim)
         if not reply.granted or reply.action_id is None:
-            if len(self._refusals) >= _REMEMBERED:
-                self._refusals.clear()
-            self._refusals[attempt] = (refusal, now_s + _REFUSED_FOR_S)
+            _remember(self._refusals, attempt, (refusal, now_s + _REFUSED_FOR_S))
             return ""
-        began = self._began(order, reply.action_id, kind, effect, expected)
+        began = self._began(order, reply.action_id, preparation)
         try:
             self._tools.ledger.append(began)
         except LedgerUnusableError as error:
@@ -156,13 +157,13 @@ class Beginnings:
         self._actions.begin(began)
         return ""
 
-    def _began(self, order: Order, action_id: str, kind: ActionKind, effect: Effect, expected: Expected) -> Began:
+    def _began(self, order: Order, action_id: str, preparation: Preparation) -> Began:
         return Began(
             action_id=action_id,
             advice=order.advice,
-            kind=kind,
-            effect=effect,
-            expected=expected,
+            kind=preparation.kind,
+            effect=preparation.effect,
+            expected=preparation.expected,
             holder=self._holder,
             at=self._tools.clock.now(),
             consent=order.stage.end_running,
@@ -196,10 +197,18 @@ class Beginnings:
             job = await self._tools.scheduler.read(order.raw_id)
         except (JobGoneError, SchedulerSilentError) as error:
             return f"action {action.id} of {action.holder} cannot be settled: job {order.raw_id}: {error}"
-        began = self._began(order, action.id, action.kind, action.effect, expected_of(job))
+        as_it_is = Preparation(kind=action.kind, effect=action.effect, expected=expected_of(job))
+        began = self._began(order, action.id, as_it_is)
         try:
             self._tools.ledger.append(began)
         except LedgerUnusableError as error:
             return f"action {action.id} of {action.holder} cannot be taken up: {error}"
         self._actions.adopt(began, job)
         return ""
+
+
+def _remember(memory: dict[str, _T], key: str, value: _T) -> None:
+    """Keep something that is only a convenience, and forget it all rather than grow without bound."""
+    if len(memory) >= _REMEMBERED:
+        memory.clear()
+    memory[key] = value

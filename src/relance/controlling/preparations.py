@@ -41,12 +41,18 @@ class CommandBuilder(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preparation:
-    """What would be done. `kind` is None when nothing would: then `reason` says why, and there is no effect."""
+    """What would be done, and to what."""
 
-    kind: ActionKind | None
+    kind: ActionKind
+    effect: Effect
+    expected: Expected
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NothingToDo:
+    """Nothing would be done, and why."""
+
     reason: str
-    expected: Expected | None = None
-    effect: Effect | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +67,7 @@ class Scene:
     limits: Limits
 
 
-def prepare(scene: Scene, builder: CommandBuilder) -> Preparation:
+def prepare(scene: Scene, builder: CommandBuilder) -> Preparation | NothingToDo:
     """What carrying out the order would do to the job as it is now."""
     advice, job = scene.order.advice, scene.job
     acts = scene.order.stage.stage is Stage.ACT
@@ -88,7 +94,7 @@ def prepare(scene: Scene, builder: CommandBuilder) -> Preparation:
         case Course.CANCEL:
             return _prepared(ActionKind.CANCEL, job, (builder.cancel(job),), ("cancel",))
         case Course.NOTHING:
-            return Preparation(kind=None, reason=rule.reason)
+            return NothingToDo(reason=rule.reason)
 
 
 def expected_of(job: JobView) -> Expected:
@@ -130,4 +136,4 @@ def _prepared(kind: ActionKind, job: JobView, commands: Sequence[Command], words
     )  # fmt: skip
     summary = f"job {job.raw_id}: {', '.join(words)}"
     effect = Effect(summary=summary, commands=tuple(commands), digest=digest)
-    return Preparation(kind=kind, reason=summary, expected=expected, effect=effect)
+    return Preparation(kind=kind, effect=effect, expected=expected)

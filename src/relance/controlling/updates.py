@@ -31,6 +31,8 @@ LOOK_AGE_S = 2.0
 ENDING_LIMIT_S = 900.0
 """An attempt that takes longer to end is on a node that does not let go; the requeue stands all the same."""
 WRITE_TRIES = 3
+_NOT_OF_RANKS = frozenset({"batch", "extern", "interactive"})
+"""Steps that an attempt has whether or not its script came to start anything."""
 LAUNCH_S = 2.0
 """An attempt that our restart killed at launch never lives this long (slurm.md 2)."""
 FAST_S = 10.0
@@ -259,7 +261,7 @@ def _running(transaction: Transaction, job: JobView, now: Moment) -> Turn:
 def _over(transaction: Transaction, job: JobView) -> Turn:
     """The new attempt has ended already, or somebody has put it aside."""
     lived_s = _lived_s(job)
-    if job.state.is_failure and lived_s < LAUNCH_S:
+    if _died_at_launch(job, lived_s):
         ours = transaction.requeued_by_us and transaction.writes > 0 and not transaction.is_resumed
         if ours and transaction.repeats == 0:
             return _repeat(transaction, job)
@@ -297,6 +299,18 @@ def _repeat(transaction: Transaction, job: JobView) -> Turn:
         looked_at_s=None,
     )
     return Turn(transaction=again, step=Look(), notes=(note,))
+
+
+def _died_at_launch(job: JobView, lived_s: float) -> bool:
+    """Whether the attempt was ended before it had begun. One whose ranks ran died of something of its own.
+
+    Where accounting cannot be read the scheduler's reason has to say so.
+    """
+    if not job.state.is_failure or lived_s >= LAUNCH_S:
+        return False
+    if job.steps is None:
+        return job.reason == "JobLaunchFailure"
+    return all(step.name in _NOT_OF_RANKS for step in job.steps)
 
 
 def _lived_s(job: JobView) -> float:

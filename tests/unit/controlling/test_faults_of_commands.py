@@ -161,8 +161,7 @@ def test_a_silent_scheduler_before_the_first_command_gives_the_action_up(world: 
         job = await world.failed_job()
         world.backend.give(world.order(world.advice(job)))
         async with world.running():
-            while not world.backend.claims:
-                await world.clock.sleep(0)
+            await world.claimed()
             world.scheduler.faults.is_silent = True
             await world.clock.sleep(30)
 

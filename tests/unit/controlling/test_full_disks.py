@@ -51,8 +51,7 @@ def test_a_claim_that_the_ledger_cannot_note_is_given_back_and_nothing_is_sent(w
         world.backend.give(world.order(world.advice(job)))
         ledger = full_ledger(world)
         async with world.running(ledger):
-            while not world.backend.claims:
-                await world.clock.sleep(0)
+            await world.claimed()
             ledger.is_full = True
             await world.clock.sleep(5)
             assert world.scheduler.sent == []

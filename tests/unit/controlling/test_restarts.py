@@ -267,8 +267,7 @@ def test_a_cancellation_between_claim_and_requeue_wins(world: World) -> None:
         world.backend.give(world.order(world.advice(job)))
         ledger = world.ledger()
         async with world.running(ledger):
-            while not world.backend.claims:
-                await world.clock.sleep(0)
+            await world.claimed()
             world.cluster.change(job.raw_id, state=JobState.CANCELLED, cancelled_by=1001)
             await world.clock.sleep(20)
 

@@ -30,7 +30,7 @@ from relance.domain.advice import ActionEnd, ActionKind, Advice, Effect
 from relance.domain.faults import Remedy
 from relance.domain.keys import AttemptKey, JobKey
 from relance.domain.ledgers import Began, Expected, Outcome, Verb
-from relance.domain.views import ClusterReport, Hold, JobState, JobView, NodeState, NodeView, SchedulerFacts
+from relance.domain.views import ClusterReport, Hold, JobState, JobView, NodeState, NodeView, SchedulerFacts, StepView
 
 T0 = datetime(2026, 3, 1, 12, tzinfo=UTC)
 FAILED = JobView(
@@ -60,6 +60,7 @@ PENDING = replace(
     ended_at=None,
 )
 RUNNING = replace(PENDING, state=JobState.RUNNING, reason="", nodes=("n2", "n3"), started_at=T0 + timedelta(minutes=11))
+DEAD = replace(RUNNING, state=JobState.FAILED, ended_at=T0 + timedelta(minutes=11, seconds=1))
 REPORT = ClusterReport(
     cluster="alpha",
     session="",
@@ -216,7 +217,7 @@ def test_after_the_requeue_leave_is_not_asked_any_more() -> None:
 
 
 def test_a_launch_is_repeated_once_under_the_next_count() -> None:
-    dead = replace(RUNNING, state=JobState.FAILED, ended_at=RUNNING.started_at, reason="JobLaunchFailure")
+    dead = replace(DEAD, reason="JobLaunchFailure", steps=())
     turn = advance(WATCH, Saw(job=dead), moment())
     assert (turn.step, turn.transaction.base_count, turn.transaction.phase) == (Look(), 1, Phase.CHECK)
     again = advance(replace(turn.transaction, report=REPORT, looked_at_s=100.0), Saw(job=dead), moment())
@@ -225,6 +226,28 @@ def test_a_launch_is_repeated_once_under_the_next_count() -> None:
     assert step(last, Saw(job=dead)) == End(
         end=ActionEnd.FAILED, reason="the new attempt died at launch: failed JobLaunchFailure"
     )
+
+
+@pytest.mark.parametrize(
+    ("steps", "reason", "launched"),
+    [
+        ((), "NonZeroExitCode", False),
+        (("batch",), "JobLaunchFailure", False),
+        (("batch", "0"), "NonZeroExitCode", True),
+        (None, "JobLaunchFailure", False),
+        (None, "NonZeroExitCode", True),
+    ],
+    ids=["no steps", "the script alone", "ranks ran", "no accounting, the reason says so", "no accounting"],
+)
+def test_an_attempt_whose_ranks_ran_did_not_die_at_launch_however_short_it_was(
+    steps: tuple[str, ...] | None, reason: str, launched: bool
+) -> None:
+    rows = None if steps is None else tuple(StepView(name=name, state=JobState.FAILED) for name in steps)
+    turn = step(WATCH, Saw(job=replace(DEAD, reason=reason, steps=rows)))
+    if launched:
+        assert turn == End(end=ActionEnd.SUCCEEDED, reason="restarted: the new attempt ran for 1 s and is failed")
+    else:
+        assert turn == Look()
 
 
 @pytest.mark.parametrize(

@@ -191,8 +191,7 @@ def test_a_stop_between_claim_and_requeue_sends_nothing(world: World) -> None:
         job = await world.failed_job()
         world.backend.give(world.order(world.advice(job)))
         async with world.running():
-            while not world.backend.claims:
-                await world.clock.sleep(0)
+            await world.claimed()
             (world.folder / STOP_NAME).touch()
             await world.clock.sleep(10)
 

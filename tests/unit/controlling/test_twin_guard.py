@@ -47,8 +47,7 @@ def test_a_copy_leaves_a_job_that_somebody_else_requeued_as_it_is(world: World) 
         world.cluster.do(("person", "requeue", job.raw_id))
         world.backend.give(world.order(world.advice(job, exclude=(job.nodes[0],))))
         async with world.running():
-            while not world.backend.claims:
-                await world.clock.sleep(0)
+            await world.claimed()
             world.cluster.submit()
             await world.clock.sleep(20)
 

@@ -127,6 +127,14 @@ class World:
             await self.clock.sleep(0.5)
             self.cluster.jobs()
 
+    async def claimed(self) -> None:
+        """Return as soon as something was claimed, before any time goes by."""
+        for _ in range(1000):
+            if self.backend.claims:
+                return
+            await self.clock.sleep(0)
+        raise AssertionError("nothing was claimed")
+
     async def sent(self, count: int, within_s: float = 60) -> None:
         """Return once so many commands were sent."""
         until = self.clock.monotonic() + within_s
