@@ -43,7 +43,10 @@ def commands(group: click.Group, before: tuple[str, ...] = ()) -> Iterator[tuple
 
 def _section(words: tuple[str, ...], command: click.Command) -> str:
     title = " ".join(("relance", *words))
-    context = click.Context(command, info_name=title, max_content_width=110, terminal_width=110)
+    names = relance.context_settings["help_option_names"]
+    context = click.Context(
+        command, info_name=title, max_content_width=110, terminal_width=110, help_option_names=names
+    )
     return f"\n## `{title}`\n\n```text\n{command.get_help(context).rstrip()}\n```\n"
 
 

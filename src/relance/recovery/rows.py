@@ -35,7 +35,7 @@ class JobRow:
     node_count: int
     started_at: datetime | None
     ended_at: datetime | None
-    step: int | None
+    step: int | None = None
     """The newest step that is known, also of a job that is over."""
     progress: Progress | None
     """None where nothing is known, and in lists for jobs that are over."""

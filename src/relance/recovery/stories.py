@@ -64,7 +64,7 @@ class JobStory:
 
     job: JobRow
     answers: FiveAnswers
-    happened: str
+    happened: str = ""
     """What the newest verdict says; empty where there is none."""
     quote: Quote | None
     """The first line that shows whose fault it was."""
@@ -107,7 +107,7 @@ class IncidentStory:
 
     incident: IncidentItem
     job: JobRow
-    happened: str
+    happened: str = ""
     """What the verdict says; empty before it."""
     fault: str
     """Whose fault it is, in one sentence; empty before the verdict."""
