@@ -45,4 +45,10 @@ def from_text(text: str | None) -> Checkpoint | None:
 
 
 def _dump(checkpoint: Checkpoint) -> str:
-    return json.dumps(encode(checkpoint), separators=(",", ":"))
+    plain = {
+        "type": Checkpoint.__name__,
+        "version": checkpoint.version,
+        "positions": checkpoint.positions,
+        "memory": encode(checkpoint.memory),
+    }
+    return json.dumps(plain, separators=(",", ":"))

@@ -380,6 +380,16 @@ async def test_kernel_lines_that_come_after_the_attempts_end_are_still_delivered
     assert reading.seen is not None
 
 
+async def test_an_attempt_that_has_ended_is_seen_up_to_later_times_as_well(folder: Folder) -> None:
+    folder.append("job.out", b"line\n")
+    job = folder.assignment("job.out", ended_at=folder.clock.now())
+    folder.follow(job)
+    await folder.read(job)
+    folder.clock.advance(10)
+
+    assert seen_at(await folder.read(job)) == folder.clock.now()
+
+
 async def test_a_full_budget_pauses_that_file_and_no_other(tmp_path: Path) -> None:
     folder = Folder(tmp_path, file_bytes=64 * 1024, read_bytes=128 * 1024)
     folder.append("noisy.out", (b"x" * 1023 + b"\n") * 1000)

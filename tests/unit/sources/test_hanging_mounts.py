@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from relance.domain.findings import Sight
 from relance.domain.views import Assignment
-from relance.sources.files.disks import Disk, Sighting
+from relance.sources.files.disks import AbsentError, Disk, RefusedError, Sighting
 from relance.sources.files.mounts import network_devices
 from tests.unit.sources.folders import Folder, delivered, of
 
@@ -24,11 +24,11 @@ class HangingDisk(Disk):
         self.free = threading.Event()
         self.entered = threading.Event()
 
-    def look(self, path: str) -> Sighting:
-        if path in self.hanging_looks:
+    def looks(self, paths: Sequence[str]) -> list[Sighting | RefusedError | AbsentError]:
+        if self.hanging_looks & set(paths):
             self.entered.set()
             self.free.wait()
-        return super().look(path)
+        return super().looks(paths)
 
     def read(self, fd: int, size_bytes: int, offset: int) -> bytes:
         if self.hang_reads:

@@ -211,3 +211,16 @@ def test_a_glob_with_very_many_files_is_cut_and_says_so(tmp_path: Path) -> None:
     paths, cut = expand(Disk([str(tmp_path)]), f"{tmp_path}/*.log", 10)
 
     assert (len(paths), cut) == (10, True)
+
+
+def test_a_folder_that_does_not_change_is_listed_rarely_and_one_that_does_at_once(tmp_path: Path) -> None:
+    times = iter([0.0, 1.0, 2.0, 3.0, 3.1, 3.2, 40.0])
+    disk = Disk([str(tmp_path)], lambda: next(times))
+    (tmp_path / "a.log").write_bytes(b"")
+    kept = [disk.names(str(tmp_path)) for _ in range(4)]
+
+    assert kept[3] is kept[2]
+    (tmp_path / "b.log").write_bytes(b"")
+    assert set(disk.names(str(tmp_path))) == {"a.log", "b.log"}
+    fresh = disk.names(str(tmp_path))
+    assert disk.names(str(tmp_path)) is not fresh

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 Identity = tuple[int, int]
@@ -20,6 +21,11 @@ _LISTED = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CL
 _PLACE = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _NAMES_AT_MOST = 20_000
+_LISTINGS_AT_MOST = 256
+_SETTLED_S = 1.0
+"""Longer than the tick of any file system's clock."""
+_LIST_AGAIN_S = 30.0
+"""For file systems whose folders do not tell when they changed."""
 
 
 class RefusedError(Exception):
@@ -40,15 +46,35 @@ class Sighting:
     modified_at_s: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Listing:
+    """The names of a folder, when they were listed, and since when its time of change has been the same."""
+
+    changed_ns: int
+    unchanged_since: float
+    listed_at: float
+    names: tuple[str, ...]
+
+    def holds(self, changed_ns: int, now: float) -> bool:
+        """Whether the names are still the same: a change shows in the folder's time, if it came a tick after it."""
+        settled = self.listed_at - self.unchanged_since >= _SETTLED_S
+        return changed_ns == self.changed_ns and settled and now - self.listed_at < _LIST_AGAIN_S
+
+
 class Disk:
     """Files below the roots."""
 
-    def __init__(self, roots: Sequence[str]) -> None:
-        """Take the roots; one that is not an absolute path is a ValueError."""
+    def __init__(self, roots: Sequence[str], monotonic: Callable[[], float] | None = None) -> None:
+        """Take the roots; one that is not an absolute path is a ValueError.
+
+        With a clock, a folder that has not changed is not listed again each time.
+        """
         for root in roots:
             if not root.startswith("/"):
                 message = f"a root of log files is an absolute path, not {root!r}"
                 raise ValueError(message)
+        self._monotonic = monotonic
+        self._listed: dict[str, _Listing] = {}
         self._roots = sorted((os.path.normpath(root) for root in roots), key=len, reverse=True)
 
     def root_of(self, path: str) -> str:
@@ -62,19 +88,44 @@ class Disk:
 
     def look(self, path: str) -> Sighting:
         """What lies at a path, by its metadata alone. Raises RefusedError for what is no plain file, AbsentError."""
-        folder, name = _split(path)
-        with self._reached(folder) as parent, _said():
-            return _sighting(path, os.stat(name, dir_fd=parent, follow_symlinks=False))
+        (found,) = self.looks([path])
+        if isinstance(found, Sighting):
+            return found
+        raise found
 
-    def names(self, folder: str) -> list[str]:
+    def looks(self, paths: Sequence[str]) -> list[Sighting | RefusedError | AbsentError]:
+        """What lies at each path; those of one folder together cost less."""
+        found: list[Sighting | RefusedError | AbsentError] = []
+        for folder, group in itertools.groupby(paths, key=lambda path: path.rpartition("/")[0]):
+            together = list(group)
+            try:
+                with self._reached(folder or "/") as parent:
+                    found += [_look_in(parent, path) for path in together]
+            except (RefusedError, AbsentError) as error:
+                found += [error] * (len(together))
+        return found
+
+    def names(self, folder: str) -> tuple[str, ...]:
         """The names in a folder, of a very full one only the first 20,000. Raises RefusedError, AbsentError."""
         with self._reached(folder) as reached, _said():
             listed = os.open(".", _LISTED, dir_fd=reached)
             try:
+                now = self._monotonic() if self._monotonic is not None else None
+                changed_ns = os.fstat(listed).st_mtime_ns
+                known = self._listed.get(folder)
+                if known is not None and now is not None and known.holds(changed_ns, now):
+                    return known.names
                 with os.scandir(listed) as entries:
-                    return [entry.name for _, entry in zip(range(_NAMES_AT_MOST), entries, strict=False)]
+                    names = tuple(entry.name for _, entry in zip(range(_NAMES_AT_MOST), entries, strict=False))
             finally:
                 os.close(listed)
+        if now is not None:
+            same = known is not None and known.changed_ns == changed_ns
+            since = known.unchanged_since if same and known is not None else now
+            if len(self._listed) >= _LISTINGS_AT_MOST:
+                self._listed.clear()
+            self._listed[folder] = _Listing(changed_ns=changed_ns, unchanged_since=since, listed_at=now, names=names)
+        return names
 
     def open(self, path: str, owners: frozenset[int]) -> tuple[int, Sighting]:
         """Open a plain file that belongs to one of `owners`: its descriptor and what it is.
@@ -130,6 +181,15 @@ class Disk:
             yield held
         finally:
             os.close(held)
+
+
+def _look_in(folder: int, path: str) -> Sighting | RefusedError | AbsentError:
+    try:
+        _, name = _split(path)
+        with _said():
+            return _sighting(path, os.stat(name, dir_fd=folder, follow_symlinks=False))
+    except (RefusedError, AbsentError) as error:
+        return error
 
 
 def _split(path: str) -> tuple[str, str]:

@@ -23,7 +23,7 @@ _RETRY_S = 30.0
 _LEFT_AT_MOST = 32
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class Followed:
     """One file: what it is, how far it has been read, and its descriptor while it is open."""
 
@@ -49,6 +49,14 @@ class Followed:
     """A thread is at work on it."""
     refused: str = ""
     retry_at: float = 0.0
+
+    @property
+    def place(self) -> FilePosition | None:
+        """How far it has been read, with what has been learned since."""
+        position, retired = self.position, self.retired_at is not None
+        if position is None or (position.size_seen == self.size_seen and position.retired == retired):
+            return position
+        return replace(position, size_seen=self.size_seen, retired=retired)
 
     @property
     def unread_bytes(self) -> int:
@@ -78,8 +86,8 @@ class Following:
         self.job_over = False
         """Whether the job's own logs have been read to their end after the attempt's end."""
         self.ended_seen_at: float | None = None
-        self.closing: list[int] = []
-        """Descriptors that are no longer wanted; whoever calls closes them."""
+        self.closing: list[tuple[Followed | None, int]] = []
+        """Files with descriptors that are no longer wanted; whoever calls closes them."""
         self._left: list[FilePosition] = []
         self.update(assignment, now)
         if restored is not None:
@@ -105,7 +113,7 @@ class Following:
     def give_up(self, file: Followed) -> None:
         """Have a file's descriptor closed, unless a thread is at work on it."""
         if file.fd is not None and not file.busy:
-            self.closing.append(file.fd)
+            self.closing.append((file, file.fd))
             file.fd = None
 
     def is_open_for_looks(self, pattern: str) -> bool:
@@ -161,7 +169,7 @@ class Following:
         """Learn what a read gave: its blocks."""
         file = self.files.get(outcome.identity)
         if file is None:
-            self.closing += [outcome.fd] if outcome.fd is not None else []
+            self.closing += [(None, outcome.fd)] if outcome.fd is not None else []
             return ()
         file.fd = outcome.fd if outcome.fd is not None else file.fd
         file.refused = outcome.refused
@@ -203,11 +211,7 @@ class Following:
 
     def positions(self) -> Positions:
         """What to go on from after a restart."""
-        files = [
-            replace(file.position, size_seen=file.size_seen, retired=file.retired_at is not None)
-            for file in self.files.values()
-            if file.position is not None
-        ]
+        files = [file.place for file in self.files.values() if file.place is not None]
         return Positions(
             attempt=str(self.assignment.attempt), files=tuple(files), left=tuple(self._left), lost=dict(self.lost)
         )
@@ -349,7 +353,7 @@ class Following:
             read_at=read_at,
             at_most_bytes=self._settings.file_bytes,
             fd=file.fd,
-            position=replace(file.position, size_seen=file.size_seen) if file.position else None,
+            position=file.place,
             over=over,
         )
 

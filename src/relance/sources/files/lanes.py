@@ -96,6 +96,8 @@ class Lanes:
         self._lock = threading.Lock()
         self._count = 0
         self._hanging: list[Errand] = []
+        self._waiting: dict[Errand, float] = {}
+        self._minding: asyncio.Task[None] | None = None
 
     def begin(self, units: Sequence[Unit]) -> Errand:
         """Have the units done by a thread."""
@@ -106,19 +108,32 @@ class Lanes:
 
     async def wait(self, errand: Errand, limit_s: float) -> None:
         """Return when the errand is done, or when the time is up: then no further unit of it is begun."""
-        waits = (asyncio.ensure_future(errand.finished.wait()), asyncio.ensure_future(self._clock.sleep(limit_s)))
+        self._waiting[errand] = self._clock.monotonic() + limit_s
+        if self._minding is None or self._minding.done():
+            self._minding = asyncio.create_task(self._mind(), name="relance-files-limit")
         try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            await errand.finished.wait()
         finally:
-            for wait in waits:
-                wait.cancel()
+            del self._waiting[errand]
             if errand.abandon() is not None:
                 with self._lock:
                     self._hanging.append(errand)
                 self._grow()
 
+    async def _mind(self) -> None:
+        """Wake those whose time is up; one task for all, since nearly all errands are done long before."""
+        while self._waiting:
+            now = self._clock.monotonic()
+            for errand, end in self._waiting.items():
+                if end <= now:
+                    errand.finished.set()
+            left = [end for end in self._waiting.values() if end > now]
+            await self._clock.sleep(min(left) - now if left else 0)
+
     def close(self) -> None:
         """Let the threads end; those that hang end when they can."""
+        if self._minding is not None:
+            self._minding.cancel()
         with self._lock:
             count = self._count
         for _ in range(count):

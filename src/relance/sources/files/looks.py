@@ -44,23 +44,21 @@ def look(disk: Disk, request: LookRequest) -> Look:
     except RefusedError as error:
         return Look(pattern=request.pattern, refused=((request.pattern, str(error)),))
     there = set(paths)
+    # An earlier part of a file that is followed: what is unread of it is found through that one.
+    paths = [path for path in paths if (rotated := rotated_from(path)) is None or rotated[0] not in there]
     sightings: list[Sighting] = []
     refused: list[tuple[str, str]] = []
     absent: list[str] = []
     siblings: dict[str, Mapping[int, Sighting]] = {}
-    for path in paths:
-        rotated = rotated_from(path)
-        if rotated is not None and rotated[0] in there:
-            continue  # an earlier part of a file that is followed: what is unread of it is found through that one
-        found: Sighting | None = None
-        try:
-            found = disk.look(path)
+    for path, found in zip(paths, disk.looks(paths), strict=True):
+        if isinstance(found, Sighting):
             sightings.append(found)
-        except RefusedError as error:
-            refused.append((path, str(error)))
-        except AbsentError:
+        elif isinstance(found, RefusedError):
+            refused.append((path, str(found)))
+        else:
             absent.append(path)
-        if any(each != (found.identity if found else None) for each in request.sought.get(path, ())):
+        now = found.identity if isinstance(found, Sighting) else None
+        if any(each != now for each in request.sought.get(path, ())):
             siblings[path] = _siblings(disk, path)
     return Look(
         pattern=request.pattern,

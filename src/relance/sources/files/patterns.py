@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from relance.sources.files.disks import AbsentError, Disk, RefusedError, Sighting
 
@@ -67,17 +68,13 @@ def rotated_from(path: str) -> tuple[str, int] | None:
 def rotated_siblings(disk: Disk, path: str) -> dict[int, Sighting]:
     """The files that a path's earlier contents may have been renamed to, by number; others count from 10,000."""
     folder, _, name = path.rpartition("/")
+    others = [other for other in sorted(disk.names(folder or "/")) if other != name and other.startswith(name)]
     found: dict[int, Sighting] = {}
-    for other in sorted(disk.names(folder)):
-        if other == name or not other.startswith(name):
-            continue
-        try:
-            sighting = disk.look(f"{folder}/{other}")
-        except (AbsentError, RefusedError):
-            continue
-        rotated = rotated_from(other)
-        known = rotated is not None and rotated[0] == name
-        found[rotated[1] if rotated is not None and known else 10_000 + len(found)] = sighting
+    for other, sighting in zip(others, disk.looks([f"{folder}/{other}" for other in others]), strict=True):
+        if isinstance(sighting, Sighting):
+            rotated = rotated_from(other)
+            known = rotated is not None and rotated[0] == name
+            found[rotated[1] if rotated is not None and known else 10_000 + len(found)] = sighting
     return found
 
 
@@ -107,9 +104,11 @@ def _matching(disk: Disk, folder: str, pattern: str, *, alone: bool) -> list[str
         if alone:
             raise
         return []
+    return [f"{folder}/{name}" for name in _selected(names, pattern)]
+
+
+@lru_cache(maxsize=1024)
+def _selected(names: tuple[str, ...], pattern: str) -> tuple[str, ...]:
+    """The names that a pattern selects; the same question comes again with every look."""
     hidden = pattern.startswith(".")
-    return [
-        f"{folder}/{name}"
-        for name in names
-        if (hidden or not name.startswith(".")) and fnmatch.fnmatchcase(name, pattern)
-    ]
+    return tuple(name for name in names if (hidden or not name.startswith(".")) and fnmatch.fnmatchcase(name, pattern))

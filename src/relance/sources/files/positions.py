@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 
 from relance.domain.encoding import EncodingError, decode, encode
@@ -68,8 +69,19 @@ def digest(data: bytes) -> str:
 
 def to_json(positions: Positions) -> dict[str, object]:
     """The plain form that goes into a checkpoint."""
-    plain: dict[str, object] = encode(positions)
-    return plain
+    return {
+        "version": positions.version,
+        "attempt": positions.attempt,
+        "files": [_plain(position) for position in positions.files],
+        "left": [_plain(position) for position in positions.left],
+        "lost": dict(positions.lost),
+    }
+
+
+@lru_cache(maxsize=8192)
+def _plain(position: FilePosition) -> object:
+    """The plain form of one position; most of them have not changed since the last time."""
+    return encode(position)
 
 
 def from_json(data: Mapping[str, object] | None) -> Positions | None:

@@ -15,7 +15,7 @@ from relance.ports.sources import Reading
 from relance.sources.files.attachments import tail_of
 from relance.sources.files.chains import Budget, FileOutcome, FileRequest, read_chain
 from relance.sources.files.coverages import coverage_of
-from relance.sources.files.disks import Disk, Identity, RefusedError
+from relance.sources.files.disks import Disk, RefusedError
 from relance.sources.files.following import Followed, Following
 from relance.sources.files.lanes import Errand, Lanes, Unit
 from relance.sources.files.looks import Look, look
@@ -51,12 +51,12 @@ class FileSource:
         """Follow files below the settings' roots; `disk` is the machine's own unless given."""
         self._settings = settings
         self._clock = clock
-        self._disk = disk if disk is not None else Disk(settings.roots)
+        self._disk = disk if disk is not None else Disk(settings.roots, clock.monotonic)
         self._lanes = Lanes(clock, threads=settings.threads, at_most=settings.threads_at_most)
         self._attempts: dict[AttemptKey, _Attempt] = {}
         self._late: list[_Attempt] = []
         self._ends: OrderedDict[JobKey, Positions] = OrderedDict()
-        self._open: OrderedDict[tuple[AttemptKey, Identity], tuple[_Attempt, Followed]] = OrderedDict()
+        self._open: OrderedDict[Followed, _Attempt] = OrderedDict()
         self._stuck: dict[object, Errand] = {}
         self._devices: dict[str, int] = {}
         self._network = read_network_devices()
@@ -104,9 +104,7 @@ class FileSource:
         blocks = self._harvest(state)
         following = state.following
         try:
-            began = self._clock.now()
-            stuck = await self._look(state, blocks, began)
-            more = await self._read(state, blocks, began)
+            stuck = await self._round(state, blocks, self._clock.now())
         finally:
             state.pace.end(self._clock.monotonic(), grew=bool(blocks), network=self._is_network(state))
             self._close_unwanted(state)
@@ -115,12 +113,12 @@ class FileSource:
             self._close_unwanted(state)
         complete = (
             not stuck
-            and not more
+            and not state.more
             and not state.failures
             and state.looked_at is not None
             and following.is_read_to_its_end
         )
-        if more:
+        if state.more:
             state.pace.hurry()
         self._kick.set()  # who waits in `changed` counted without this attempt, which has its next turn only now
         return Reading(
@@ -128,7 +126,7 @@ class FileSource:
             positions=to_json(following.positions()),
             coverage=coverage_of(following, stuck=stuck, failures=state.failures),
             seen=SeenUpTo(source=self.name, at=state.looked_at) if complete and state.looked_at is not None else None,
-            more=more,
+            more=state.more,
         )
 
     async def tails(self, attempt: AttemptKey, at_most_bytes: int) -> tuple[Attachment, ...]:
@@ -175,49 +173,55 @@ class FileSource:
 
     # ------------------------------------------------------------------------------------------------ looks and reads
 
-    async def _look(self, state: _Attempt, blocks: list[LogBlock], began: datetime) -> frozenset[str]:
-        """Look at all paths, if it is time; gives the patterns that do not answer."""
-        following = state.following
-        patterns = [pattern for pattern in following.labels.patterns if following.is_open_for_looks(pattern)]
-        if not self._may_look(state, len(patterns) + len(following.files)):
-            return frozenset()
-        units = [
-            Unit(key=f"look {pattern}", mount=self._mount(pattern), work=_look_work(self._disk, following, pattern))
-            for pattern in patterns
-        ]
-        done = await self._perform(state, units, {}, blocks)
-        unanswered = frozenset(pattern for pattern in patterns if f"look {pattern}" not in done)
-        if not unanswered:
-            state.looked_at = began
-        return unanswered
-
-    async def _read(self, state: _Attempt, blocks: list[LogBlock], began: datetime) -> bool:
-        """Read the files; True when there was more than the budget allows."""
+    async def _round(self, state: _Attempt, blocks: list[LogBlock], began: datetime) -> frozenset[str]:
+        """Look at all paths, if it is time, and read all files; gives the patterns that do not answer."""
         following, now = state.following, self._clock.monotonic()
         budget = Budget(state.pace.allowed_bytes(now))
+        before, turn = budget.left_bytes, state.turn + state.more
+        state.more = False
+        patterns = self._patterns_to_look_at(state, now)
+        looks = [
+            Unit(key=f"look {pattern}", mount=self._mount(pattern), work=_look_work(self._disk, following, pattern))
+            for pattern in patterns or ()
+        ]
         chains = following.requests(began, now, late_s=self._late_s(state))
-        self._make_room(state, sum(request.fd is None for chain in chains.values() for request in chain))
         names = list(chains)
-        state.turn = (state.turn + state.more) % max(len(names), 1)
-        units: list[Unit] = []
-        files: dict[str, Sequence[Followed]] = {}
-        for name in names[state.turn :] + names[: state.turn]:  # each file is first in its turn, so none starves
-            units.append(Unit(key=name, mount=self._mount(name), work=_chain_work(self._disk, chains[name], budget)))
-            files[name] = [following.files[request.identity] for request in chains[name]]
-        before, state.more = budget.left_bytes, False
-        await self._perform(state, units, files, blocks)
+        state.turn = turn % max(len(names), 1)  # each file is first in its turn, so that none starves
+        done = await self._perform(
+            state, looks, {name: chains[name] for name in names[state.turn :] + names[: state.turn]}, budget, blocks
+        )
+        new = {
+            path: chain
+            for path, chain in following.requests(began, now, late_s=self._late_s(state)).items()
+            if any(request.position is None for request in chain)
+        }
+        if new:
+            await self._perform(state, (), new, budget, blocks)
         state.pace.spent(before - budget.left_bytes)
         state.more = state.more or budget.left_bytes <= 0
-        return state.more
+        unanswered = frozenset(pattern for pattern in patterns or () if f"look {pattern}" not in done)
+        if patterns is not None and not unanswered:
+            state.looked_at = began
+        return unanswered
 
     async def _perform(
         self,
         state: _Attempt,
-        units: Sequence[Unit],
-        files: Mapping[str, Sequence[Followed]],
+        looks: Sequence[Unit],
+        chains: Mapping[str, Sequence[FileRequest]],
+        budget: Budget,
         blocks: list[LogBlock],
     ) -> frozenset[str]:
-        """Have units done in a thread, as far as the time limit allows; gives the keys of those that were."""
+        """Have looks and reads done in a thread, as far as the time allows; gives the keys of those that were."""
+        self._make_room(state, sum(request.fd is None for chain in chains.values() for request in chain))
+        files = {name: [state.following.files[request.identity] for request in chain] for name, chain in chains.items()}
+        units = [
+            *looks,
+            *(
+                Unit(key=name, mount=self._mount(name), work=_chain_work(self._disk, chain, budget))
+                for name, chain in chains.items()
+            ),
+        ]
         ready = [unit for unit in units if not self._is_stuck(unit.mount)]
         for chain in files.values():
             for file in chain:
@@ -270,10 +274,9 @@ class FileSource:
         blocks = state.following.take_outcome(outcome, now)
         state.more = state.more or (outcome.read is not None and not outcome.read.at_end)
         file = state.following.files.get(outcome.identity)
-        key = (state.following.assignment.attempt, outcome.identity)
-        self._open.pop(key, None)
         if file is not None and file.fd is not None:
-            self._open[key] = (state, file)
+            self._open[file] = state
+            self._open.move_to_end(file)
         if outcome.moved:
             state.pace.look_soon()
         return blocks
@@ -283,25 +286,21 @@ class FileSource:
     def _make_room(self, state: _Attempt, wanted: int) -> None:
         """Close the files that were not read for longest, so that so many more may be opened."""
         surplus = len(self._open) + wanted - self._settings.open_files
-        for key, (owner, file) in list(self._open.items()):
+        for file, owner in list(self._open.items()) if surplus > 0 else ():
             if surplus <= 0:
                 break
             if file.busy or file.retired_at is not None or owner is state:
                 continue
             owner.following.give_up(file)
             self._close_unwanted(owner)
-            self._open.pop(key, None)
             surplus -= 1
 
     def _close_unwanted(self, state: _Attempt) -> None:
-        following = state.following
-        if not following.closing:
-            return
-        while following.closing:
-            self._disk.close(following.closing.pop())
-        attempt = following.assignment.attempt
-        for key in [key for key, (_, file) in self._open.items() if key[0] == attempt and file.fd is None]:
-            del self._open[key]
+        while state.following.closing:
+            file, fd = state.following.closing.pop()
+            self._disk.close(fd)
+            if file is not None:
+                self._open.pop(file, None)
 
     def _leave(self, key: AttemptKey) -> None:
         """Follow an attempt no longer, and remember where its logs ended."""
@@ -314,8 +313,6 @@ class FileSource:
                 self._ends.popitem(last=False)
         state.following.stop()
         self._close_unwanted(state)
-        for open_key in [each for each in self._open if each[0] == key]:
-            del self._open[open_key]
         if state.errands:
             self._late.append(state)
 
@@ -360,17 +357,19 @@ class FileSource:
         for sighting in look_result.sightings:
             self._devices[sighting.path.rpartition("/")[0]] = sighting.identity[0]
 
-    def _may_look(self, state: _Attempt, calls: int) -> bool:
-        now = self._clock.monotonic()
-        devices = {device for device, _ in state.following.files} & self._network
+    def _patterns_to_look_at(self, state: _Attempt, now: float) -> list[str] | None:
+        """The patterns to look at now; None: it is not time."""
+        following = state.following
+        devices = {device for device, _ in following.files} & self._network
         if not state.pace.may_look(now, network=bool(devices)):
-            return False
+            return None
+        patterns = [pattern for pattern in following.labels.patterns if following.is_open_for_looks(pattern)]
         for device in devices:
             meter = self._meters.setdefault(device, Meter(self._settings.network_metadata_per_s, now))
-            if not meter.take(calls, now):
-                return False
+            if not meter.take(len(patterns) + len(following.files), now):
+                return None
         state.pace.looked(now)
-        return True
+        return patterns
 
     def _is_network(self, state: _Attempt) -> bool:
         return any(device in self._network for device, _ in state.following.files)
