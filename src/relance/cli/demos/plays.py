@@ -166,9 +166,9 @@ class Play:
         return tuple(sorted(every, key=lambda act: act.fault.name is FaultName.NODE))
 
     def _clear_up(self, act: Act) -> None:
-        """Repair a broken node once what it was to show has been shown: the next job may be placed there."""
+        """Take a broken node away once what it was to show has been shown, as an operator does."""
         if act.fault.name is FaultName.NODE:
-            self._cluster.ask("mend_node", node=act.broken_node)
+            self._cluster.ask("drain", node=act.broken_node, reason="GPU fell off the bus: to be repaired")
 
     def _moved(self, act: Act, client: ApiClient, now: datetime) -> Act:
         """The act after a look, and after what that look called for."""

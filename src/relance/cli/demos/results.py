@@ -71,9 +71,9 @@ def verdict(act: Act) -> str:
 
 
 def advice(act: Act) -> str:
-    """The advice in a few words; empty before it."""
+    """The advice in a few words; empty before it, and while it only waits for more evidence."""
     newest = act.newest
-    if newest is None or newest.action is None:
+    if newest is None or newest.action is None or newest.hold:
         return ""
     without = f" without {', '.join(newest.excluded)}" if newest.excluded else ""
     return newest.action.value.replace("_", " ").replace(" excluding", "") + without
