@@ -93,6 +93,12 @@ class SqlHistoryContract(HistoryContract, TokenContract):
         third = await open_history()
         assert "in use by another" in str(await refusal(StorageUnusableError, third.lock_exclusively("third")))
 
+    async def test_closed_it_says_so(self, open_history: OpenSql) -> None:
+        history = await open_history()
+        await history.close()
+        for asked in (history.head(), history.append(Append(stream=job_stream(), expected_version=0, events=()), NOON)):
+            assert "was closed by this process" in str(await refusal(StorageUnusableError, asked))
+
     # ---------------------------------------------------------------------------------------------------- migrations
 
     async def test_what_the_migrations_make_is_what_the_statements_expect(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Executor
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final, Protocol, TypeVar
 
 from sqlalchemy import Connection
@@ -40,9 +40,29 @@ class Database(Protocol):
         ...
 
 
-async def on_thread(executor: Executor, work: Callable[[], T]) -> T:
-    """Run `work` on a thread of the executor."""
-    return await asyncio.wrap_future(executor.submit(work))
+class Threads:
+    """A bounded pool of threads that says plainly when it was closed."""
+
+    def __init__(self, place: object, most: int, name: str) -> None:
+        self._place = place
+        self._closed = False
+        self._executor = ThreadPoolExecutor(max_workers=most, thread_name_prefix=f"relance-{name}")
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Run `work` on a thread. Raises StorageUnusableError after `close`."""
+        if self._closed:
+            raise closed(self._place)
+        return await asyncio.wrap_future(self._executor.submit(work))
+
+    def close(self) -> None:
+        """Finish what waits, and end the threads; may be called twice."""
+        self._closed = True
+        self._executor.shutdown(wait=True)
+
+
+def closed(place: object) -> StorageUnusableError:
+    """What is told to those who come after `close`."""
+    return StorageUnusableError(f"{place} was closed by this process: it is ending")
 
 
 async def persistently(clock: Clock, place: object, run: Callable[[], Awaitable[T]]) -> T:

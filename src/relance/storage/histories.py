@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -111,7 +112,8 @@ class SqlHistory:
         def done(stored: appends.Appended) -> None:
             stored.note(self._records, self._stories)
             if stored.recorded and self._listeners:
-                loop.call_soon_threadsafe(self._tell, stored.recorded)
+                with suppress(RuntimeError):  # the event loop has ended: nobody listens any more
+                    loop.call_soon_threadsafe(self._tell, stored.recorded)
 
         stored = await self._database.write(
             lambda connection: appends.append(connection, batch, now, self._records), done

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event
 
 from relance.ports.clocks import Clock
-from relance.storage.databases import on_thread, persistently
+from relance.storage.databases import Threads, persistently
 from relance.storage.places import MysqlPlace
 from relance.storage.schemas import migrate
 from relance.storage.server_locks import ServerLock, migration_lock
@@ -38,8 +37,8 @@ class MysqlServer:
         self._clock = clock
         self._writers_engine = _engine(place, writers, writes=True)
         self._readers_engine = _engine(place, READERS, writes=False)
-        self._writers = ThreadPoolExecutor(max_workers=writers, thread_name_prefix="relance-writer")
-        self._readers = ThreadPoolExecutor(max_workers=READERS, thread_name_prefix="relance-reader")
+        self._writers = Threads(place, writers, "writer")
+        self._readers = Threads(place, READERS, "reader")
         self._lock: ServerLock | None = None
 
     @classmethod
@@ -55,13 +54,13 @@ class MysqlServer:
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         async def run() -> T:
-            return await on_thread(self._readers, lambda: self._reading(work))
+            return await self._readers.run(lambda: self._reading(work))
 
         return await persistently(self._clock, self._place, run)
 
     async def write(self, work: Callable[[Connection], T], done: Callable[[T], None] | None = None) -> T:
         async def run() -> T:
-            return await on_thread(self._writers, lambda: self._writing(work, done))
+            return await self._writers.run(lambda: self._writing(work, done))
 
         if self._lock is not None:
             self._lock.check()
@@ -95,8 +94,8 @@ class MysqlServer:
         return value
 
     def _close(self) -> None:
-        self._writers.shutdown(wait=True)
-        self._readers.shutdown(wait=True)
+        self._writers.close()
+        self._readers.close()
         self._writers_engine.dispose()
         self._readers_engine.dispose()
 

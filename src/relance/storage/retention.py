@@ -53,13 +53,13 @@ class Pruned:
 def drop_old_jobs(connection: Connection, before: datetime) -> int:
     """Delete the next jobs whose last event is older than `before` and that have no open incident; how many."""
     open_jobs = select(incidents.c.stream_id).where(incidents.c.is_open == 1)
-    query = (
-        select(streams.c.id, streams.c.name)
-        .where(streams.c.kind == "job", streams.c.changed_at_us < to_us(before), streams.c.id.not_in(open_jobs))
-        .limit(AT_ONCE)
-        .with_for_update()
-    )
-    rows = connection.execute(query).all()
+    old = streams.c.changed_at_us < to_us(before)
+    candidates = select(streams.c.id).where(streams.c.kind == "job", old, streams.c.id.not_in(open_jobs)).limit(AT_ONCE)
+    found = connection.scalars(candidates).all()
+    # Asked once more under the rows' locks: what was appended to meanwhile stays.
+    rows = connection.execute(
+        select(streams.c.id, streams.c.name).where(streams.c.id.in_(found), old).with_for_update()
+    ).all()
     ids = [row.id for row in rows]
     for table in (events, incidents, incident_names):
         connection.execute(delete(table).where(table.c.stream_id.in_(ids)))

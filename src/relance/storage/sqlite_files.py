@@ -7,7 +7,6 @@ import fcntl
 import os
 import sqlite3
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -15,7 +14,7 @@ from sqlalchemy import Connection, Engine, create_engine, event
 
 from relance.ports.clocks import Clock
 from relance.ports.histories import StorageUnusableError
-from relance.storage.databases import on_thread, persistently
+from relance.storage.databases import Threads, closed, persistently
 from relance.storage.filesystems import OVER_A_NETWORK
 from relance.storage.places import SqlitePlace
 from relance.storage.schemas import migrate
@@ -36,7 +35,8 @@ class SqliteFile:
         self._engine = _engine(place.path, busy_timeout_s, writes=True)
         self._readers_engine = _engine(place.path, busy_timeout_s, writes=False)
         self._writer = Writer(self._engine)
-        self._readers = ThreadPoolExecutor(max_workers=READERS, thread_name_prefix="relance-reader")
+        self._readers = Threads(place, READERS, "reader")
+        self._closed = False
         self._lock: int | None = None
 
     @classmethod
@@ -56,12 +56,14 @@ class SqliteFile:
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         async def run() -> T:
-            return await on_thread(self._readers, lambda: self._reading(work))
+            return await self._readers.run(lambda: self._reading(work))
 
         return await persistently(self._clock, self._place, run)
 
     async def write(self, work: Callable[[Connection], T], done: Callable[[T], None] | None = None) -> T:
         async def run() -> T:
+            if self._closed:
+                raise closed(self._place)
             written: T = await asyncio.wrap_future(self._writer.submit(work, done))
             return written
 
@@ -73,6 +75,7 @@ class SqliteFile:
             self._lock = _lock(self._place, holder)
 
     async def close(self) -> None:
+        self._closed = True
         await asyncio.to_thread(self._close)
 
     def _reading(self, work: Callable[[Connection], T]) -> T:
@@ -81,7 +84,7 @@ class SqliteFile:
 
     def _close(self) -> None:
         self._writer.close()
-        self._readers.shutdown(wait=True)
+        self._readers.close()
         self._readers_engine.dispose()
         self._engine.dispose()
         if self._lock is not None:

@@ -60,7 +60,7 @@ class Writer:
         try:
             with self._engine.begin() as connection:
                 outcomes = [_in_savepoint(connection, job) for job in jobs]
-        except DBAPIError:
+        except Exception:  # noqa: BLE001 - each one's own trouble comes out when it is tried alone
             return False
         for job, (value, error) in zip(jobs, outcomes, strict=True):
             _settle(job, value, error)
