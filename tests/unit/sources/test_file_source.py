@@ -487,6 +487,31 @@ async def test_the_kept_part_holds_nothing_of_an_earlier_attempt(folder: Folder)
     assert (kept.start_offset, kept.data) == (6, b"second\n")
 
 
+async def test_a_log_that_was_truncated_by_the_next_attempt_is_not_kept_for_the_last_one(folder: Folder) -> None:
+    job = folder.assignment("job.out")
+    folder.append("job.out", b"first attempt\n")
+    folder.follow(job)
+    await folder.read(job)
+
+    (folder.root / "job.out").write_bytes(b"the next attempt's\n")
+
+    assert await folder.source.tails(job.attempt, 1000) == ()
+
+
+async def test_the_kept_parts_of_one_attempt_are_two_mebibytes_together_at_most(folder: Folder) -> None:
+    job = folder.assignment("rank-*.log")
+    for number in range(20):
+        folder.append(f"rank-{number}.log", b"x" * 127 * 1024 + b"\n" + b"y" * 127 * 1024 + b"\n")
+    folder.follow(job)
+    for _ in range(12):
+        await folder.read(job)
+
+    kept = await folder.source.tails(job.attempt, 256 * 1024)
+
+    assert len(kept) >= 8
+    assert sum(len(each.data) for each in kept) <= 2 * 1024 * 1024
+
+
 async def test_reading_becomes_rarer_while_nothing_comes_and_quick_again_when_it_does(folder: Folder) -> None:
     job = folder.assignment("job.out")
     folder.append("job.out", b"")

@@ -126,10 +126,11 @@ class Following:
             file.over = True
             self.give_up(file)
 
-    def tail_requests(self, read_at: datetime) -> list[FileRequest]:
+    def tail_requests(self, read_at: datetime, at_most_bytes: int) -> list[FileRequest]:
         """The newest file of each path, to take its last part."""
         newest = {file.path: file for file in sorted(self.files.values(), key=lambda file: file.order)}
-        return [self._request(file, read_at, over=False) for file in newest.values() if file.position and not file.busy]
+        wanted = [file for file in newest.values() if file.position is not None and not file.busy]
+        return [replace(self._request(file, read_at, over=True), at_most_bytes=at_most_bytes) for file in wanted]
 
     def look_request(self, pattern: str) -> LookRequest:
         """What a look at a pattern needs to know."""

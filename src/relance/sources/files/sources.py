@@ -27,6 +27,8 @@ from relance.sources.files.settings import FileSettings
 _ENDS_AT_MOST = 2000
 """Jobs of which it is remembered where their last attempt's logs ended."""
 _FOLDERS_AT_MOST = 20_000
+_TAILS_BYTES = 2 * 1024 * 1024
+"""All kept parts of one attempt together."""
 
 
 class _Attempt:
@@ -59,7 +61,8 @@ class FileSource:
         self._open: OrderedDict[Followed, _Attempt] = OrderedDict()
         self._stuck: dict[object, Errand] = {}
         self._devices: dict[str, int] = {}
-        self._network = read_network_devices()
+        self._known_devices: set[int] = set()
+        self._network: frozenset[int] = frozenset()
         self._meters: dict[int, Meter] = {}
         self._kick = asyncio.Event()
 
@@ -134,9 +137,10 @@ class FileSource:
         state = self._attempts.get(attempt)
         if state is None:
             return ()
+        budget = Budget(_TAILS_BYTES)
         units = [
-            Unit(key=request.path, mount=self._mount(request.path), work=_tail_work(self._disk, request, at_most_bytes))
-            for request in state.following.tail_requests(self._clock.now())
+            Unit(key=request.path, mount=self._mount(request.path), work=_tail_work(self._disk, request, budget))
+            for request in state.following.tail_requests(self._clock.now(), at_most_bytes)
         ]
         ready = [unit for unit in units if not self._is_stuck(unit.mount)]
         if not ready:
@@ -355,7 +359,11 @@ class FileSource:
         if len(self._devices) > _FOLDERS_AT_MOST:
             self._devices.clear()
         for sighting in look_result.sightings:
-            self._devices[sighting.path.rpartition("/")[0]] = sighting.identity[0]
+            device, _ = sighting.identity
+            self._devices[sighting.path.rpartition("/")[0]] = device
+            if device not in self._known_devices:  # mounted since
+                self._known_devices.add(device)
+                self._network = read_network_devices()
 
     def _patterns_to_look_at(self, state: _Attempt, now: float) -> list[str] | None:
         """The patterns to look at now; None: it is not time."""
@@ -387,5 +395,5 @@ def _chain_work(disk: Disk, requests: Sequence[FileRequest], budget: Budget) -> 
     return lambda: read_chain(disk, requests, budget)
 
 
-def _tail_work(disk: Disk, request: FileRequest, at_most_bytes: int) -> Callable[[], object]:
-    return lambda: tail_of(disk, request, at_most_bytes)
+def _tail_work(disk: Disk, request: FileRequest, budget: Budget) -> Callable[[], object]:
+    return lambda: tail_of(disk, request, budget)
