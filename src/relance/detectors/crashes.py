@@ -28,8 +28,11 @@ PROVEN_MAX_S: Final = 1.5
 """After a proven death, how long other evidence is waited for, and a step that would contradict it."""
 SILENCE_MEDIANS: Final = 3.0
 SILENCE_MIN_S: Final = 2.0
-SILENCE_UNKNOWN_S: Final = 60.0
-"""Without a proven death, how long the steps must have stopped: in usual gaps, at least, and before these are known."""
+SILENCE_MOST_S: Final = 60.0
+"""Without a proven death, how long the steps must have stopped: in usual gaps, at least, and while these are not known
+or the attempt is known to pause."""
+PAUSE_TIMES: Final = 1.5
+"""A pause of up to this many times the longest that the attempt got over by itself says nothing about a line in it."""
 AGAIN_S: Final = 2.0
 """Between two findings of one attempt, so that what comes together is told together."""
 FINDINGS_AT_MOST: Final = 8
@@ -158,7 +161,11 @@ def _is_silent(state: CrashState, now: datetime, progress: Progress) -> bool:
         return False
     since = max(state.opened_at, state.quiet_since)
     usual_s = state.rhythm.usual_s(progress)
-    wait_s = SILENCE_UNKNOWN_S if usual_s is None else max(SILENCE_MEDIANS * usual_s, SILENCE_MIN_S)
+    if usual_s is None:
+        wait_s = SILENCE_MOST_S
+    else:
+        learned_s = min(PAUSE_TIMES * (progress.longest_pause_s or 0.0), SILENCE_MOST_S)
+        wait_s = max(SILENCE_MEDIANS * usual_s, SILENCE_MIN_S, learned_s)
     return (now - since).total_seconds() >= wait_s
 
 

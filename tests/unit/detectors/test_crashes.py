@@ -97,6 +97,15 @@ def test_a_report_every_hundredth_step_is_waited_for_before_a_line_counts(timeli
     assert len(timeline.quiet(last + 301, last + 310, every_s=5)) == 1
 
 
+def test_a_line_in_a_pause_of_the_usual_length_is_not_told(timeline: Timeline) -> None:
+    last = timeline.steps(1, 20, 0.0)
+    timeline.progress = replace(timeline.progress, longest_pause_s=10.0)
+    timeline.see(hit(last + 1, "traceback", rank=3))
+
+    assert timeline.quiet(last + 1, last + 15.5) == []
+    assert len(timeline.quiet(last + 16, last + 17)) == 1
+
+
 def test_without_recognised_steps_a_line_is_told_only_after_the_attempts_end(timeline: Timeline) -> None:
     timeline.see(hit(1.0, "traceback", rank=3))
     assert timeline.quiet(1.0, 100.0, every_s=5) == []
