@@ -14,11 +14,16 @@ CAUSES: Final = (Role.ROOT, Role.MAYBE)
 """The roles that can name a cause."""
 HITS_OF_A_RULE: Final = 6
 """So many hits of one rule are kept beside the first of each rank and node."""
-BYTES: Final = 144 * 1024
-"""All hits together, about; beyond it excerpts are cut short (design 13: 256 KiB of detector state)."""
+LONG_BYTES: Final = 64 * 1024
+BYTES: Final = 224 * 1024
+"""All hits together, as they are stored: beyond the first, texts are cut short, beyond the second hits are only counted
+(design 13: 256 KiB of detector state)."""
 _HIT_BYTES: Final = 600
 """A hit without its texts, as it is stored."""
-_SHORT_CHARS: Final = 160
+_ESCAPED: Final = 6
+"""A character outside ASCII, as JSON writes it."""
+_SHORT_EXCERPT_BYTES: Final = 120
+_SHORT_CAPTURES_BYTES: Final = 80
 _ORDER: Final = {Role.ROOT: 0, Role.MAYBE: 1, Role.CASCADE: 2, Role.CONTEXT: 3, Role.TEARDOWN: 4}
 
 
@@ -41,7 +46,9 @@ class Evidence:
         roomy = counted if len(self.hits) < MAX_HITS else _without_one(counted)
         if len(roomy.hits) >= MAX_HITS:
             return counted
-        kept = hit if roomy.size_bytes + _size(hit) <= BYTES else _shortened(hit)
+        kept = hit if roomy.size_bytes + _size(hit) <= LONG_BYTES else _shortened(hit)
+        if roomy.size_bytes + _size(kept) > BYTES:
+            return counted
         return replace(
             roomy, hits=(*roomy.hits, kept), firsts=roomy.firsts | new, size_bytes=roomy.size_bytes + _size(kept)
         )
@@ -115,17 +122,25 @@ def _first_of(hit: RuleHit) -> frozenset[str]:
 
 
 def _size(hit: RuleHit) -> int:
-    return (
-        _HIT_BYTES
-        + len(hit.excerpt)
-        + len(hit.file)
-        + sum(len(name) + len(hit.captures[name]) for name in hit.captures)
-    )
+    texts = (hit.excerpt, hit.file, *hit.captures, *hit.captures.values())
+    return _HIT_BYTES + sum(_stored(text) for text in texts)
+
+
+def _stored(text: str) -> int:
+    return len(text) if text.isascii() else _ESCAPED * len(text)
 
 
 def _shortened(hit: RuleHit) -> RuleHit:
-    captures = {name: value[:_SHORT_CHARS] for name, value in list(hit.captures.items())[:8]}
-    return replace(hit, excerpt=hit.excerpt[-_SHORT_CHARS:], captures=captures)
+    """The end of the excerpt, and as many captures as are short."""
+    chars = _SHORT_EXCERPT_BYTES if hit.excerpt.isascii() else _SHORT_EXCERPT_BYTES // _ESCAPED
+    captures: dict[str, str] = {}
+    left = _SHORT_CAPTURES_BYTES
+    for name, value in hit.captures.items():
+        size = _stored(name) + _stored(value)
+        if size <= left:
+            captures[name] = value
+            left -= size
+    return replace(hit, excerpt=hit.excerpt[-chars:], captures=captures)
 
 
 NOTHING: Final = Evidence()

@@ -198,6 +198,13 @@ def test_a_storm_of_lines_gives_few_findings_and_keeps_the_first_of_each_rank(ti
     assert len(json.dumps(encode(timeline.state))) <= 256 * 1024
 
 
+def test_text_that_json_writes_long_stays_within_the_bounds_as_well(timeline: Timeline) -> None:
+    for number in range(300):
+        timeline.see(hit(1.0, f"rule-{number}", role=Role.ROOT, rank=number, excerpt="\u5931" * 2000, offset=number))
+
+    assert len(json.dumps(encode(timeline.state))) <= 256 * 1024
+
+
 def test_no_more_than_two_hundred_hits_and_firsts_push_out_repeats(timeline: Timeline) -> None:
     for number in range(300):
         timeline.see(hit(1.0, f"rule-{number}", role=Role.CONTEXT, offset=number))

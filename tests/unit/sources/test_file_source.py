@@ -153,6 +153,24 @@ async def test_a_name_tells_the_rank_where_the_attempt_has_such_a_rank(
     assert [block.rank for block in (await folder.read(job)).blocks] == [rank]
 
 
+async def test_a_name_that_is_no_text_is_shown_as_text_and_followed_all_the_same(folder: Folder) -> None:
+    os.close(os.open(os.fsencode(folder.root) + b"/job-\xff.log", os.O_CREAT, 0o644))
+    name = os.fsdecode(b"job-\xff.log")
+    folder.append(name, b"one\n")
+    job = folder.assignment("job-*.log")
+    folder.follow(job)
+    first = await folder.read(job)
+    await folder.source.close()
+
+    folder.append(name, b"two\n")
+    folder.source = folder.new_source()
+    folder.follow(job, positions={job.attempt: json.loads(json.dumps(first.positions))})
+
+    assert [block.file.encode() for block in first.blocks] == [folder.path("job-\ufffd.log").encode()]
+    assert [entry.source.encode() for entry in first.coverage] == [folder.path("job-\ufffd.log").encode()]
+    assert await folder.text(job) == b"two\n"
+
+
 async def test_a_name_tells_the_node(folder: Folder) -> None:
     job = folder.assignment("out-*.log")
     folder.append("out-n2.log", b"line\n")

@@ -6,6 +6,7 @@ from relance.domain.observations import Attachment
 from relance.rules.masking import mask
 from relance.sources.files.chains import Budget, FileRequest
 from relance.sources.files.disks import AbsentError, Disk, RefusedError
+from relance.sources.files.patterns import shown
 from relance.sources.files.positions import WINDOW_BYTES, digest
 
 
@@ -40,4 +41,4 @@ def tail_of(disk: Disk, request: FileRequest, budget: Budget) -> Attachment | No
         return None
     budget.left_bytes -= len(data)
     masked = mask(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
-    return Attachment(file=request.path, start_offset=begin, data=masked)
+    return Attachment(file=shown(request.path), start_offset=begin, data=masked)

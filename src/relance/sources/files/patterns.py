@@ -78,6 +78,11 @@ def rotated_siblings(disk: Disk, path: str) -> dict[int, Sighting]:
     return found
 
 
+def shown(path: str) -> str:
+    """A path as people and databases can have it: bytes that are no text are replaced."""
+    return path if path.isascii() else path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
 def rank_of(path: str, patterns: Sequence[re.Pattern[str]], ranks: int | None) -> int | None:
     """The rank that a file's name tells; None when it tells none, or one that the attempt does not have."""
     name = path.rpartition("/")[2]

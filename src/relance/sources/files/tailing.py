@@ -9,6 +9,7 @@ from relance.domain.blocks import CARRIED_BYTES, OVERLAP_BYTES, is_cut, overlap_
 from relance.domain.faults import Scope
 from relance.domain.observations import LogBlock
 from relance.sources.files.disks import Disk
+from relance.sources.files.patterns import shown
 from relance.sources.files.positions import WINDOW_BYTES, FilePosition, digest
 
 
@@ -67,7 +68,7 @@ def read_tail(disk: Disk, fd: int, tail: Tail) -> TailRead:
         reach = min(OVERLAP_BYTES, position.offset - position.start)
         overlap = overlap_of(disk.read(fd, reach, position.offset - reach))
     block = LogBlock(
-        file=position.path,
+        file=shown(position.path),
         offset=position.offset - len(overlap),
         data=overlap + new,
         scope=tail.label.scope,
