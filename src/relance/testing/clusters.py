@@ -34,7 +34,8 @@ class Training:
     checkpoint_every: int = 10
     comment: str = ""
     partition: str | None = None
-    nodelist: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()
+    """Features that its nodes must have."""
     options: tuple[str, ...] = ()
     """Further options of `relance.simulation.trainer`."""
 
@@ -112,7 +113,7 @@ class SimulatedCluster:
 
     def submit(self, training: Training) -> int:
         """Submit a training; gives the job's id."""
-        wanted: dict[str, object] = {"comment": training.comment, "nodelist": list(training.nodelist)}
+        wanted: dict[str, object] = {"comment": training.comment, "features": list(training.features)}
         if training.partition is not None:
             wanted["partition"] = training.partition
         answer = self.ask(

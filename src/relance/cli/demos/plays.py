@@ -94,8 +94,8 @@ class Play:
         self._clock = clock
         self._show = show
         self._pause = pause
-        jobs = len(plan.faults)
-        self._cluster = SimulatedCluster(plan.folder / "cluster", settings.cluster_settings(jobs))
+        racks = [fault.job for fault in plan.faults]
+        self._cluster = SimulatedCluster(plan.folder / "cluster", settings.cluster_settings(racks))
         wanted = settings.relance_settings(plan.folder / "cluster", self._cluster.kernel_log, at_once=plan.at_once)
         self._relance = RelanceProcesses(plan.folder, wanted, apart=plan.apart)
 
@@ -142,33 +142,17 @@ class Play:
         return scene
 
     def _next(self, scene: Scene, client: ApiClient) -> Scene:
-        played = {act.fault.name: act for act in scene.acts}
+        played: list[Act] = []
         found = dict(scene.problems)
         is_free = True
-        for act in self._in_turn(scene.acts):
+        for act in scene.acts:
             now = self._clock.now()
             after = self._moved(act, client, now) if is_free or act.phase is not Phase.WAITING else act
-            if act.phase is Phase.BROKEN and after.phase is not Phase.BROKEN:
-                self._clear_up(after)
             if after.phase is Phase.OVER and act.fault.name not in found:
                 found[act.fault.name] = problems(self._account(after))
             is_free = is_free and (self._plan.at_once or after.phase in (Phase.MENDED, Phase.OVER))
-            played[act.fault.name] = after
-        return replace(scene, acts=tuple(played.values()), now=self._clock.now(), problems=found)
-
-    def _in_turn(self, every: tuple[Act, ...]) -> tuple[Act, ...]:
-        """The order of turns. At once, the job on the broken node comes last and so has the last nodes.
-
-        Nobody else's restart is placed there then: the scheduler gives the first nodes that are free.
-        """
-        if not self._plan.at_once:
-            return every
-        return tuple(sorted(every, key=lambda act: act.fault.name is FaultName.NODE))
-
-    def _clear_up(self, act: Act) -> None:
-        """Take a broken node away once what it was to show has been shown, as an operator does."""
-        if act.fault.name is FaultName.NODE:
-            self._cluster.ask("drain", node=act.broken_node, reason="GPU fell off the bus: to be repaired")
+            played.append(after)
+        return replace(scene, acts=tuple(played), now=self._clock.now(), problems=found)
 
     def _moved(self, act: Act, client: ApiClient, now: datetime) -> Act:
         """The act after a look, and after what that look called for."""
@@ -204,6 +188,7 @@ class Play:
                 step_s=settings.STEP_S,
                 checkpoint_every=settings.CHECKPOINT_EVERY,
                 comment=_comment(wish),
+                features=(fault.job,),
             )
         )
 

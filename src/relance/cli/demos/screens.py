@@ -16,6 +16,7 @@ from relance.cli.demos.faults import FaultName
 from relance.cli.demos.plays import Scene
 from relance.cli.demos.results import MILESTONE_WORDS, advice, milestone_line, outcome, verdict
 
+_LAST_COLUMNS = ("detect", "act", "first_step", "beyond", "over")
 _GOOD, _BAD, _QUIET, _NOW = "green", "red", "dim", "cyan"
 
 
@@ -116,14 +117,14 @@ def opening(scene: Scene) -> RenderableType:
 def ending(scene: Scene) -> RenderableType:
     """The last words: one line per fault, and whether all came out right."""
     table = Table(box=None, header_style=_QUIET, title="Seconds from each fault", title_justify="left")
-    table.add_column("fault")
-    for word in MILESTONE_WORDS.values():
-        table.add_column(word, justify="right")
-    table.add_column("advice")
-    table.add_column("came out")
+    table.add_column("fault", ratio=3)
+    for name in _LAST_COLUMNS:
+        table.add_column(MILESTONE_WORDS[name], justify="right", no_wrap=True)
+    table.add_column("advice", ratio=2)
+    table.add_column("came out", no_wrap=True)
     for act in scene.acts:
         found = act.milestones
-        figures = [f"{found[name]:.1f}" if name in found else "" for name in MILESTONE_WORDS]
+        figures = [f"{found[name]:.1f}" if name in found else "" for name in _LAST_COLUMNS]
         wrong = scene.problems.get(act.fault.name)
         good = wrong is not None and not wrong
         mark = Text("right", style=_GOOD) if good else Text("wrong", style=_BAD)
@@ -165,7 +166,8 @@ def _news_of(known: dict[FaultName, Act], act: Act, scene: Scene) -> Iterator[st
     for name, value in sorted(act.milestones.items(), key=lambda item: item[1]):
         if name not in old.milestones:
             yield f"{MILESTONE_WORDS[name]} after {value:.1f} s"
-    if verdict(act) and verdict(act) != verdict(old):
+    waits = act.newest is not None and act.newest.hold
+    if verdict(act) and not waits and (verdict(act) != verdict(old) or not advice(old)):
         yield verdict(act)
     if advice(act) and advice(act) != advice(old):
         yield f"advice: {advice(act)}"

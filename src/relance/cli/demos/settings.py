@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +12,8 @@ CLUSTER = "demo"
 PARTITION = "train"
 NODES_PER_JOB = 4
 RANKS_PER_NODE = 2
-SPARE_NODES = 2
+NODES_PER_RACK = 5
+"""One more than a job needs: it can do without a broken one."""
 STEP_S = 0.2
 CHECKPOINT_EVERY = 10
 HANG_AFTER_S = 6.0
@@ -35,9 +36,15 @@ class Difference:
     usual: str
 
 
-def cluster_settings(jobs: int) -> dict[str, object]:
-    """The simulated cluster: a few nodes more than the jobs need."""
-    return {"cluster": CLUSTER, "nodes": jobs * NODES_PER_JOB + SPARE_NODES, "kill_wait_s": KILL_WAIT_S}
+def cluster_settings(racks: Sequence[str]) -> dict[str, object]:
+    """The simulated cluster: a rack of nodes for each job, so that no job is placed on another's broken node."""
+    names = [f"node{number:03}" for number in range(1, len(racks) * NODES_PER_RACK + 1)]
+    return {
+        "cluster": CLUSTER,
+        "nodes": len(names),
+        "features": {name: [racks[number // NODES_PER_RACK]] for number, name in enumerate(names)},
+        "kill_wait_s": KILL_WAIT_S,
+    }
 
 
 def relance_settings(folder: Path, kernel_log: str, *, at_once: bool) -> Mapping[str, object]:
