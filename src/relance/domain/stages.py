@@ -87,19 +87,27 @@ class Standing:
 
     job: JobKey
     partition: str
+    """As the scheduler writes it: a job that waits may name several, with commas between."""
     wish: Stage | None = None
     """The job's own wish; None when it has none."""
     opted_in: bool = False
     """Whether the partition's opt-in rule covers a job without a wish."""
 
+    @property
+    def partitions(self) -> tuple[str, ...]:
+        """Every partition in which the job may run."""
+        return tuple(part for part in self.partition.split(",") if part)
+
 
 def effective_stage(stages: ClusterStages, standing: Standing) -> EffectiveStage:
-    """The least of cluster, partition, the job's wish, the job's switch and the health caps (design 1)."""
+    """The least of cluster, partition, the job's wish, the job's switch and the health caps (design 1).
+
+    Where a job may run in several partitions, each of them limits it, and consent is what all of them consent to.
+    """
     cluster = stages.cluster.stage if stages.cluster else Stage.OBSERVE
     limits = [(cluster, f"cluster is set to {cluster.value}")]
-    setting = stages.partitions.get(standing.partition)
-    if setting is not None:
-        limits.append((setting.stage, f"partition {standing.partition} is set to {setting.stage.value}"))
+    settings = {name: stages.partitions[name] for name in standing.partitions if name in stages.partitions}
+    limits += [(item.stage, f"partition {name} is set to {item.stage.value}") for name, item in settings.items()]
     if standing.wish is not None:
         limits.append((standing.wish, f"the job asked for {standing.wish.value}"))
     elif not standing.opted_in:
@@ -108,9 +116,11 @@ def effective_stage(stages: ClusterStages, standing: Standing) -> EffectiveStage
     if switch is not None:
         limits.append((switch, f"the job was switched to {switch.value}"))
     limits += [
-        (cap.stage, f"{cap.name}: {cap.reason}") for cap in stages.caps if cap.partition in (None, standing.partition)
+        (cap.stage, f"{cap.name}: {cap.reason}") for cap in stages.caps if cap.partition in (None, *standing.partitions)
     ]
     least = min((stage for stage, _ in limits), key=lambda stage: stage.rank)
     why = tuple(reason for stage, reason in limits if stage is least)
-    consent = setting.end_running if setting else (stages.cluster.end_running if stages.cluster else frozenset())
+    of_cluster = stages.cluster.end_running if stages.cluster else frozenset()
+    consents = [settings[name].end_running if name in settings else of_cluster for name in standing.partitions]
+    consent = frozenset.intersection(*consents) if consents else of_cluster
     return EffectiveStage(stage=least, end_running=consent if least is Stage.ACT else frozenset(), why=why)

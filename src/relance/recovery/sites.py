@@ -31,8 +31,8 @@ class ClusterRules:
     lease_s: float = 20.0
 
     def covers(self, partition: str) -> bool:
-        """Whether the opt-in rule covers jobs of this partition."""
-        return self.opted_in is None or partition in self.opted_in
+        """Whether the opt-in rule covers jobs of this partition; where a job names several, of each of them."""
+        return self.opted_in is None or frozenset(partition.split(",")) <= self.opted_in
 
     def progress_pattern(self, partition: str) -> str | None:
         """The site's progress pattern for a partition."""

@@ -62,3 +62,20 @@ def test_the_owner_can_always_switch_a_job_off() -> None:
 def test_consent_to_end_running_counts_only_in_act() -> None:
     stages = ClusterStages(cluster=replace(ACT, stage=Stage.APPROVE))
     assert effective_stage(stages, WILLING).end_running == frozenset()
+
+
+def test_a_job_that_may_run_in_several_partitions_is_limited_by_each_of_them() -> None:
+    anywhere = replace(WILLING, partition="gpu,debug")
+    watched = replace(ACT, stage=Stage.OBSERVE, partition="debug")
+    result = effective_stage(ClusterStages(cluster=ACT, partitions={"debug": watched}), anywhere)
+    assert result.stage is Stage.OBSERVE
+    assert result.why == ("partition debug is set to observe",)
+    cap = HealthCap(name="watcher", stage=Stage.OBSERVE, reason="silent for 30 s", since=AT, partition="gpu")
+    assert effective_stage(ClusterStages(cluster=ACT, caps=(cap,)), anywhere).stage is Stage.OBSERVE
+
+
+def test_consent_for_a_job_of_several_partitions_is_what_all_of_them_consent_to() -> None:
+    both = frozenset({EndRunning.HANG, EndRunning.DEAD_RANK})
+    stages = ClusterStages(cluster=ACT, partitions={"debug": replace(ACT, end_running=both)})
+    anywhere = replace(WILLING, partition="gpu,debug")
+    assert effective_stage(stages, anywhere).end_running == frozenset({EndRunning.HANG})
