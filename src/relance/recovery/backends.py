@@ -75,7 +75,6 @@ class LocalBackend:
         self._clock = clock
         self._bell = Bell()
         self._reporting = Reporting(history, live, loop, clock)
-        self._stored_at: dict[AttemptKey, datetime] = {}
         history.subscribe(self._appended)
         history.subscribe(loop.heard)
 
@@ -121,7 +120,7 @@ class LocalBackend:
                 break
             append = _append_of(snapshot, batch, events)
             if await self._try(append):
-                self._stored_at[batch.attempt] = now
+                self._live.stored_at[batch.attempt] = now
                 break
         else:
             message = f"{stream} is too busy"
@@ -237,7 +236,7 @@ class LocalBackend:
             self._bell.ring(recorded[-1].position)
 
     def _is_due(self, batch: WatcherBatch, now: datetime) -> bool:
-        last = self._stored_at.get(batch.attempt)
+        last = self._live.stored_at.get(batch.attempt)
         fresh = batch.progress is not None or batch.checkpoint is not None
         return fresh and (last is None or now - last >= _STORE_EVERY or now < last)
 

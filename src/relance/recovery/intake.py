@@ -17,6 +17,8 @@ from relance.domain.records import AttemptRecord, JobRecord, NodeRecord
 from relance.domain.views import Hold, JobState, JobView, NodeState, NodeView, PastAttempt
 
 _OPENING = frozenset(set(FindingKind) - {FindingKind.NODE_HEALTH})
+_NOT_KNOWN = (None, JobState.UNKNOWN)
+"""An outcome that nobody has told yet, or that nobody could tell when the job was not shown: a later look may."""
 _ENDED_BY_OTHERS = frozenset({JobState.CANCELLED, JobState.PREEMPTED, JobState.TIMEOUT, JobState.DEADLINE})
 
 
@@ -37,7 +39,7 @@ def job_events(
     if _has_begun(view) and (known is None or known.started_at is None or (view.nodes and not known.nodes)):
         by_us = any(_restart_of(item, key) for item in record.incidents)
         found.append(e.AttemptStarted(attempt=key, nodes=view.nodes, started_at=view.started_at, by_us=by_us))
-    if view.state.is_over and (known is None or known.outcome is None):
+    if view.state.is_over and (known is None or known.outcome in _NOT_KNOWN):
         found.append(_attempt_ended(key, view, progress))
         if view.state.is_failure:
             found += finding_events(record, (exit_finding(cluster, key, view, progress, now),), now)

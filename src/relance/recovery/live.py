@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from relance.domain.findings import Coverage
-from relance.domain.keys import AttemptKey
+from relance.domain.keys import AttemptKey, JobKey
 from relance.domain.observations import WatcherBatch
 from relance.domain.progress import Progress
 from relance.domain.views import ClusterReport
@@ -27,6 +29,8 @@ class Live:
         self.reported_at: dict[str, datetime] = {}
         self.watched_at: dict[str, datetime] = {}
         self.followed: dict[str, int] = {}
+        self.stored_at: dict[AttemptKey, datetime] = {}
+        """When something that the watcher said of an attempt was stored last."""
         self._batch_at: dict[AttemptKey, tuple[str, datetime]] = {}
 
     def accept(self, report: ClusterReport, now: datetime) -> bool:
@@ -35,7 +39,7 @@ class Live:
         if known is not None:
             if known.session == report.session and report.sequence <= known.sequence:
                 return False
-            if known.session != report.session and report.as_of < known.as_of:
+            if known.session != report.session and _is_overtaken(report.as_of, known.as_of):
                 return False
         self.reports[report.cluster] = report
         self.reported_at[report.cluster] = now
@@ -58,14 +62,12 @@ class Live:
         self.coverage[batch.attempt] = batch.coverage
         return batch
 
-    def forget(self, keep: frozenset[AttemptKey]) -> None:
-        """Drop progress and coverage of attempts that nobody asks about any more."""
-        for key in [key for key in self.progress if key not in keep]:
-            del self.progress[key]
-        for key in [key for key in self.coverage if key not in keep]:
-            del self.coverage[key]
-        for key in [key for key in self._batch_at if key not in keep]:
-            del self._batch_at[key]
+    def forget(self, cluster: str, keep: Collection[JobKey]) -> None:
+        """Drop what was said of a cluster's other jobs: the history has what is asked about them later."""
+        said: tuple[dict[AttemptKey, Any], ...] = (self.progress, self.coverage, self.stored_at, self._batch_at)
+        for by_attempt in said:
+            for key in [key for key in by_attempt if key.job.cluster == cluster and key.job not in keep]:
+                del by_attempt[key]
 
 
 def _is_overtaken(as_of: datetime, newest: datetime) -> bool:

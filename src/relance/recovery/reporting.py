@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import defaultdict
 from datetime import datetime, timedelta
 
 import structlog
@@ -40,9 +42,16 @@ class Reporting:
         self._introduced: set[tuple[str, str, str]] = set()
         self._compared: set[str] = set()
         """Clusters of which a first report was compared with what the history knows."""
+        self._one_at_a_time: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        """By cluster. Two controllers report in turn, and a call that was given up may still be at work here: an older
+        look that is taken in beside a newer one would take a job that only the newer one shows for gone."""
 
     async def take(self, report: ClusterReport) -> None:
         """Take in one report. Raises BackendUnavailableError when the history is away; it may be sent again."""
+        async with self._one_at_a_time[report.cluster]:
+            await self._take(report)
+
+    async def _take(self, report: ClusterReport) -> None:
         now = self._clock.now()
         mark = (report.session, report.sequence)
         if not self._live.accept(report, now) and self._owed.get(report.cluster) != mark:
@@ -53,8 +62,11 @@ class Reporting:
             changed = await self._take_jobs(report, now)
             changed |= await self._take_nodes(report, now)
             await self._keep(report, now, changed=changed)
-            for row in await self._history.incidents(open_only=True, cluster=report.cluster, limit=10_000):
+            rows = await self._history.incidents(open_only=True, cluster=report.cluster, limit=10_000)
+            for row in rows:
                 self._loop.wake(Stream.of_job(row.job))
+            if report.complete:
+                self._live.forget(report.cluster, {*self._jobs[report.cluster], *(row.job for row in rows)})
             self._loop.wake(Stream.of_cluster(report.cluster))
             self._owed.pop(report.cluster, None)
         except HistoryError as error:
@@ -91,9 +103,12 @@ class Reporting:
         seen = self._jobs.setdefault(report.cluster, {})
         current = {view.job_key(report.cluster): view for view in report.jobs}
         lost = {node.name for node in report.nodes if node.state is NodeState.DOWN}
+        past: defaultdict[str, tuple[PastAttempt, ...]] = defaultdict(tuple)
+        for row in report.past:
+            past[row.raw_id] += (row,)
         changed = False
         for key, view in current.items():
-            shown = (view, tuple(row for row in report.past if row.raw_id == view.raw_id))
+            shown = (view, past[view.raw_id])
             if seen.get(key) == shown and not lost.intersection(view.nodes):
                 continue
             await self._take_job(key, view, report, now)
