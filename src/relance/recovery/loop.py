@@ -207,9 +207,10 @@ class Loop:
         """One stream's trouble never stops another's: it is logged, and tried again a little later."""
         try:
             count = await self.advance(stream)
-        except HistoryError as error:
+        except Exception as error:  # noqa: BLE001 - the one seam: a fault of ours in one job may not blind us for all
             tries = self._failures[stream] = self._failures.get(stream, 0) + 1
-            _LOG.warning("stream not advanced", stream=str(stream), tries=tries, error=str(error))
+            trace = not isinstance(error, HistoryError)
+            _LOG.warning("stream not advanced", stream=str(stream), tries=tries, error=repr(error), exc_info=trace)
             loop = asyncio.get_running_loop()
             loop.call_later(min(30.0, 0.2 * 2**tries), self.wake, stream)
             return 0
