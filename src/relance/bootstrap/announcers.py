@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import structlog
+
 from relance.bootstrap.states import StateFolder, write_private
 from relance.config import Settings, read_secret
 from relance.notifiers.commands import CommandNotifier
@@ -14,6 +16,7 @@ from relance.ports.histories import History
 from relance.ports.notifiers import Notifier
 from relance.recovery.announcing import Announcer
 
+_LOG = structlog.get_logger(__name__)
 _SAVE_S = 2.0
 
 
@@ -38,9 +41,13 @@ class AnnouncerRole:
             self.save()
 
     def save(self) -> None:
-        """Write down up to where was told."""
-        if self.announcer.position and self.announcer.position != _read(self.place):
+        """Write down up to where was told. Where that cannot be done, a new start tells some things again."""
+        if not self.announcer.position or self.announcer.position == _read(self.place):
+            return
+        try:
             write_private(self.place, f"{self.announcer.position}\n")
+        except OSError as error:
+            _LOG.warning("the place cannot be kept", way=self.name, file=str(self.place), error=error.strerror)
 
     async def close(self) -> None:
         """Save the place and close the notifier."""

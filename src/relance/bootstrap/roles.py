@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+import structlog
+
 from relance.bootstrap.announcers import open_announcers
 from relance.bootstrap.controllers import open_controller
 from relance.bootstrap.running import Role, run, run_roles
@@ -14,7 +16,10 @@ from relance.bootstrap.watchers import open_watcher, site_pack
 from relance.client.backends import HttpBackend
 from relance.config import Settings, read_secret
 from relance.ports.clocks import Clock, SystemClock
+from relance.ports.histories import HistoryError
+from relance.storage.histories import SqlHistory
 
+_LOG = structlog.get_logger(__name__)
 _UPKEEP_S = 3600.0
 
 Closing = Callable[[], Awaitable[None]]
@@ -73,7 +78,7 @@ def _server_roles(server: Server, settings: Settings, clock: Clock, closing: lis
     roles: dict[str, Role] = {
         "http server": server.serve(),
         "recovery loop": server.loop.run(),
-        "upkeep": _upkeep(server, clock),
+        "upkeep": upkeep(server.history, clock),
     }
     for way in open_announcers(settings, server.folder, server.history, clock):
         closing.append(way.close)
@@ -82,10 +87,13 @@ def _server_roles(server: Server, settings: Settings, clock: Clock, closing: lis
     return roles
 
 
-async def _upkeep(server: Server, clock: Clock) -> None:
-    """Drop what is older than it is kept for, once an hour."""
+async def upkeep(history: SqlHistory, clock: Clock) -> None:
+    """Drop what is older than it is kept for, once an hour; when the database is away, the next time."""
     while True:
-        await server.history.prune(clock.now())
+        try:
+            await history.prune(clock.now())
+        except HistoryError as error:
+            _LOG.warning("nothing old was dropped", error=str(error))
         await clock.sleep(_UPKEEP_S)
 
 
