@@ -180,7 +180,8 @@ class Ledger:
     def _compact(self) -> None:
         """Write what still counts to a new file and put it in place of the old one, all or nothing."""
         now = self._clock.now()
-        data = b"".join(line_of(entry) for entry in compacted(self.state, now - KEEP_DECIDED, now))
+        entries = compacted(self.state, now - KEEP_DECIDED, now)
+        data = b"".join(line_of(entry) for entry in entries)
         new = self.folder / f"{LEDGER_NAME}.new"
         number = -1
         try:
@@ -194,10 +195,15 @@ class Ledger:
                 os.close(number)
             self._compact_bytes *= 2
             return
-        _sync_folder(self.folder)
         os.close(self._file)
         self._file, self._size = number, len(data)
         self._compact_bytes = max(self._compact_bytes, 2 * self._size)
+        self.state = fold(entries)
+        try:
+            _sync_folder(self.folder)
+        except OSError as error:
+            # A crash of the machine may bring the old file back, so nothing begins before the disk takes a write again.
+            self._problem = f"{self.folder} cannot be written: {error.strerror}; nothing begins until it can"
 
 
 _APPEND = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
