@@ -9,7 +9,8 @@ from datetime import datetime
 
 from relance.domain.views import JobView
 
-_AFTER_ANY = re.compile(r"\bafterany((?::[^,?:]+)+)")
+_AFTER_THE_END = re.compile(r"\b(afterany|afternotok)((?::[^,?:]+)+)")
+"""Both are met by an attempt that has failed: such a job may run although this one is requeued."""
 _RAW_ID = re.compile(r":(\d+(?:_\d+)?)")
 
 
@@ -30,9 +31,9 @@ def twins(job: JobView, jobs: Iterable[JobView], since: datetime) -> tuple[Twin,
     """The running or pending jobs that make another attempt of `job` a second writer of the same checkpoints.
 
     That is a job of the same user with the same name and script, or name and work directory, submitted at `since` (when
-    the attempt began) or later; or a singleton or `afterany` successor. Tasks of one array are no twins of each other.
-    What a requeue does to a submit time is left out: the first submission counts. A state that cannot be read counts as
-    alive.
+    the attempt began) or later; or a singleton, `afterany` or `afternotok` successor. Tasks of one array are no twins
+    of each other. What a requeue does to a submit time is left out: the first submission counts. A state that cannot be
+    read counts as alive.
     """
     found = (_twin(job, other, since) for other in jobs)
     return tuple(twin for twin in found if twin is not None)
@@ -52,8 +53,9 @@ def _twin(job: JobView, other: JobView, since: datetime) -> Twin | None:
     if job.array is not None and other.array == job.array:
         return None
     state = f"job {other.raw_id} ({other.state.value}) of {other.user}"
-    if _waits_for(other, job.raw_id):
-        return Twin(raw_id=other.raw_id, reason=f"{state} follows this one by afterany")
+    kind = _waits_by(other, job.raw_id)
+    if kind:
+        return Twin(raw_id=other.raw_id, reason=f"{state} follows this one by {kind}")
     if other.name != job.name:
         return None
     if "singleton" in other.dependency:
@@ -71,6 +73,7 @@ def _likeness(job: JobView, other: JobView) -> tuple[tuple[str, bool], ...]:
     )
 
 
-def _waits_for(other: JobView, raw_id: str) -> bool:
-    """Whether a dependency such as `afterany:17(unfulfilled):18` names the job."""
-    return any(raw_id in _RAW_ID.findall(found) for found in _AFTER_ANY.findall(other.dependency))
+def _waits_by(other: JobView, raw_id: str) -> str:
+    """By which kind of dependency, such as `afterany:17(unfulfilled):18`, another waits for the job; empty: by none."""
+    found = _AFTER_THE_END.findall(other.dependency)
+    return next((kind for kind, ids in found if raw_id in _RAW_ID.findall(ids)), "")

@@ -80,6 +80,11 @@ def test_a_job_that_waits_for_any_end_of_this_one_is_its_successor(dependency: s
     assert reasons(follower) == ["job 18 (pending) of ada follows this one by afterany"]
 
 
+def test_a_job_that_waits_for_this_one_to_fail_is_its_successor() -> None:
+    follower = replace(COPY, name="rescue", first_submitted_at=T0, dependency="afternotok:17(unfulfilled)")
+    assert reasons(follower) == ["job 18 (pending) of ada follows this one by afternotok"]
+
+
 def test_the_next_of_a_singleton_chain_is_the_successor_although_it_was_submitted_before() -> None:
     chained = replace(COPY, first_submitted_at=T0, dependency="singleton", script_id="", work_dir="")
     assert reasons(chained) == ["job 18 (pending) of ada has the same name and is the next of a singleton chain"]
