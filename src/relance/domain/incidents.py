@@ -123,7 +123,7 @@ class Incident:
     advice: Advice | None = None
     approval: Approval | None = None
     prepared: tuple[str, ...] = ()
-    """Keys `advice id/stage/effect digest` of the preparations recorded."""
+    """Keys `advice id/stage/effect digest` of the preparations recorded of the advice in force."""
     effect: Effect | None = None
     """The newest effect prepared for the advice in force."""
     action: Action | None = None
@@ -195,6 +195,7 @@ def _apply(incident: Incident, event: e.JobEvent) -> Incident:  # noqa: C901, PL
                 incident,
                 advice=event.advice,
                 approval=None,
+                prepared=(),
                 effect=None,
                 times=replace(times, advise=times.advise or event.at),
             )

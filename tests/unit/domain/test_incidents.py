@@ -160,3 +160,11 @@ def test_a_step_of_an_unknown_action_is_refused() -> None:
     foreign = e.ActionStepped(incident_id="inc", action_id="other", step_id="s", step="x", detail="", at=AT)
     with pytest.raises(ImpossibleEventError, match="does not know"):
         evolve(_in(IncidentState.ACTING), foreign)
+
+
+def test_the_preparations_of_an_advice_are_forgotten_with_it_however_often_it_is_given_anew() -> None:
+    incident = _in(IncidentState.ADVISED)
+    for _ in range(100):
+        incident = evolve(evolve(incident, EVENTS[e.ActionPrepared]), EVENTS[e.AdviceIssued])
+    assert incident.prepared == ()
+    assert evolve(incident, EVENTS[e.ActionPrepared]).prepared == ("adv-1/observe/d1",)
