@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from relance.controlling.moves import Phase, Transaction
-from relance.controlling.paces import Pace
+from relance.controlling.paces import COMMAND_LIMIT_S, Pace
 from relance.domain.advice import ActionKind
 from relance.domain.ledgers import ActionRecord, Began, LedgerState, Outcome, Verb
 from relance.domain.limits import Limits
@@ -80,14 +80,11 @@ def resumed(record: ActionRecord, setting: Setting, state: LedgerState, now_s: f
         requeues=sum(
             item.verb is Verb.REQUEUE and item.restart_count == intent.restart_count for item in record.intents
         ),
-        settle_since_s=now_s,
+        # A command without an answer may have been sent just before the end, with all of its time limit to go.
+        settle_since_s=now_s if answer is not None else now_s + COMMAND_LIMIT_S,
         queue_since_s=now_s,
     )
     is_done = answer is not None and answer.outcome is Outcome.DONE
     if is_done or (update is not None and update[0].number > intent.number):
         return replace(known, phase=Phase.QUEUE, requeued_by_us=not refused)
     return replace(known, phase=Phase.SETTLE, refused=refused)
-
-
-def _times_requeued(record: ActionRecord, target: int) -> int:
-    return sum(item.verb is Verb.REQUEUE and item.restart_count == target for item in record.intents)

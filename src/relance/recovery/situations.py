@@ -18,7 +18,7 @@ from relance.domain.progress import Progress
 from relance.domain.records import ClusterRecord, JobRecord, NodeRecord
 from relance.domain.streams import Recorded
 from relance.domain.verdicts import CaseFile, EarlierAttempt, FleetSign, Suspect
-from relance.domain.views import ClusterReport, JobState, JobView
+from relance.domain.views import ClusterReport, JobView
 from relance.ports.histories import IncidentRow
 from relance.recovery.assigning import rank_to_node, view_of
 from relance.recovery.sites import ClusterRules
@@ -191,15 +191,6 @@ def fleet_signs(rows: tuple[IncidentRow, ...]) -> tuple[FleetSign, ...]:
         )
         for row in rows
     )
-
-
-def is_over(view: JobView | None, incident: Incident) -> bool:
-    """Whether the incident's attempt has ended: it says so, or a later attempt is there."""
-    if view is None:
-        return True
-    if view.restart_count > incident.attempt.restart_count:
-        return True
-    return view.state.is_over and view.state is not JobState.UNKNOWN
 
 
 def _node_history(
