@@ -30,7 +30,7 @@ from relance.controlling.moves import (
     Unreadable,
     elapsed_s,
 )
-from relance.controlling.paces import COMMAND_LIMIT_S
+from relance.controlling.paces import COMMAND_LIMIT_S, SETTLE_S
 from relance.controlling.state_tables import Case, Course, ruling
 from relance.controlling.updates import ENDING_LIMIT_S, LOOK_AGE_S, abandon, job_changed, twin_of
 from relance.domain.advice import ActionEnd, ActionKind
@@ -176,7 +176,7 @@ def _settle(transaction: Transaction, job: JobView, now: Moment) -> Turn:
         return replace(turn, notes=(note, *turn.notes))
     waited_s = elapsed_s(transaction.settle_since_s, now)
     is_ending = job.state is JobState.COMPLETING and waited_s < ENDING_LIMIT_S
-    if is_ending or (not transaction.refused and waited_s < COMMAND_LIMIT_S):
+    if is_ending or (not transaction.refused and waited_s < SETTLE_S):
         return Turn(transaction=transaction, step=Read(after_s=transaction.pace.slow_poll_s))
     if transaction.refused:
         end = End(end=ActionEnd.FAILED, reason=f"the scheduler refused the requeue: {transaction.refused}")
@@ -184,7 +184,7 @@ def _settle(transaction: Transaction, job: JobView, now: Moment) -> Turn:
     if transaction.requeues >= REQUEUE_TRIES:
         end = End(end=ActionEnd.FAILED, reason="the scheduler did not answer the requeue, and did not do it")
         return Turn(transaction=transaction, step=end)
-    # The time limit of the lost command is over and the job is as it was: it was not done. All is asked anew.
+    # The lost command has had its time and the job is as it was: it was not done. All is asked anew.
     note = Note(step="settled", detail="the scheduler did not answer, and did not requeue the job: asking anew")
     again = replace(transaction, phase=Phase.CHECK, report=None, looked_at_s=None)
     return Turn(transaction=again, step=Look(), notes=(note,))

@@ -64,6 +64,16 @@ class _Job:
     """Every start: when, where, restart count."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """A command that took effect: on what it did, and which jobs there were then."""
+
+    at: datetime
+    argv: tuple[str, ...]
+    before: JobView
+    others: tuple[JobView, ...]
+
+
 class MemoryCluster:
     """Jobs and nodes in memory."""
 
@@ -73,6 +83,8 @@ class MemoryCluster:
         self.timings = timings or Timings()
         self._clock = clock
         self._nodes = dict.fromkeys((f"node{number:03d}" for number in range(1, nodes + 1)), NodeState.IDLE)
+        self.done: list[Done] = []
+        """Every command that took effect, oldest first."""
         self._jobs: dict[str, _Job] = {}
         self._late: list[tuple[datetime, tuple[str, ...]]] = []
         self._next_id = 1
@@ -202,6 +214,11 @@ class MemoryCluster:
         """Carry out a command. Raises RefusedError, UnknownJobError."""
         verb, raw_id, *options = argv[1:]
         job = self._job(raw_id)
+        before = job.view
+        self._do(verb, job, options)
+        self.done.append(Done(at=self._clock.now(), argv=argv, before=before, others=self.jobs()))
+
+    def _do(self, verb: str, job: _Job, options: list[str]) -> None:
         match verb:
             case "requeue":
                 self._requeue(job)

@@ -45,6 +45,8 @@ class Fuse:
 
     at: int = 0
     when: When = When.BEFORE
+    arrives_after_s: float = 2.0
+    """When a command arrives whose sender died half-way through sending it."""
     calls: list[str] = field(default_factory=list)
     is_dead: bool = False
 
@@ -102,7 +104,7 @@ class FusedScheduler:
     async def send(self, command: Command, time_limit_s: float) -> None:
         with self._fuse.call(f"send {command.argv[1]}") as half:
             if half:
-                self._cluster.do_later(command.argv, self._clock.now() + timedelta(seconds=2))
+                self._cluster.do_later(command.argv, self._clock.now() + timedelta(seconds=self._fuse.arrives_after_s))
                 self._fuse.die()
             await self._inner.send(command, time_limit_s)
 

@@ -105,7 +105,7 @@ def test_killed_anywhere_and_started_again_the_job_runs_once_and_the_story_is_co
             job = await order_a_restart(world)
             await life(world, fuse, 8)
             await world.passes(1)
-            await life(world, Fuse(), 60)
+            await life(world, Fuse(), 55)
             return job
 
         job = world.play(story())
@@ -130,9 +130,27 @@ def test_killed_around_a_command_and_started_again_late_it_goes_on_from_what_the
     check_the_story(world, world.play(story()), f"killed {when.value} {verb}")
 
 
+@pytest.mark.parametrize("arrives_after_s", [5, 15, 25, 35])
+def test_a_requeue_that_arrives_long_after_its_sender_died_is_not_doubled(
+    world: World, tmp_path: Path, arrives_after_s: float
+) -> None:
+    calls = calls_of_a_restart(tmp_path / "plain")
+    at = calls.index("send requeue") + 1
+    fuse = Fuse(at=at, when=When.DURING, arrives_after_s=arrives_after_s)
+
+    async def story() -> JobView:
+        job = await order_a_restart(world)
+        await life(world, fuse, 8)
+        await life(world, Fuse(), 55)
+        return job
+
+    check_the_story(world, world.play(story()), f"arrived after {arrives_after_s} s")
+    assert world.verbs() == ["update"]
+
+
 def test_killed_twice_in_one_restart_it_still_runs_once(tmp_path: Path) -> None:
     calls = calls_of_a_restart(tmp_path / "plain")
-    for number in range(calls.index("claim") + 1, len(calls), 2):
+    for number in range(calls.index("claim") + 1, len(calls), 3):
         world = World(tmp_path / str(number))
         second = Fuse(at=number - calls.index("claim") + 6)
 
@@ -154,7 +172,7 @@ def test_killed_before_the_requeue_and_started_again_too_late_nothing_is_begun(w
         job = await order_a_restart(world)
         await life(world, fuse, 8)
         await world.passes(245)
-        await life(world, Fuse(), 30)
+        await life(world, Fuse(), 55)
         return job
 
     world.play(story())

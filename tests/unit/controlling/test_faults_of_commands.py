@@ -17,7 +17,7 @@ async def restarted(world: World, command: int, fault: Fault) -> str:
     job = await world.failed_job()
     world.scheduler.faults.commands[command] = fault
     world.backend.give(world.order(world.advice(job, exclude=(job.nodes[0],))))
-    await world.run(60)
+    await world.run(120)
     return job.raw_id
 
 
@@ -26,7 +26,7 @@ async def restarted(world: World, command: int, fault: Fault) -> str:
     [
         pytest.param(Fault(kind=FaultKind.LOST_ANSWER), ["requeue", "update"], id="done, answer lost"),
         pytest.param(Fault(kind=FaultKind.LATE, after_s=3), ["requeue", "update"], id="done late"),
-        pytest.param(Fault(kind=FaultKind.LATE, after_s=12), ["requeue", "update"], id="done after its time limit"),
+        pytest.param(Fault(kind=FaultKind.LATE, after_s=35), ["requeue", "update"], id="done after its time limit"),
         pytest.param(Fault(kind=FaultKind.FALSE_REFUSAL), ["requeue", "update"], id="done, called refused"),
         pytest.param(Fault(kind=FaultKind.HANG), ["requeue", "requeue", "update"], id="never done"),
     ],

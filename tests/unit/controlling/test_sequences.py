@@ -96,7 +96,7 @@ START = Transaction(began=BEGAN, cluster="alpha", expected=BEGAN.expected, base_
 REQUEUE = Send(verb=Verb.REQUEUE, restart_count=1)
 UPDATE = Send(verb=Verb.CONSTRAIN, restart_count=1, exclude=("n1",))
 CHECK = replace(START, report=REPORT, looked_at_s=100.0)
-SETTLE = replace(START, phase=Phase.SETTLE, requeues=1, settle_since_s=95.0)
+SETTLE = replace(START, phase=Phase.SETTLE, requeues=1, settle_since_s=75.0)
 QUEUE = replace(START, phase=Phase.QUEUE, requeued_by_us=True, requeues=1, queue_since_s=99.0)
 WRITE = replace(QUEUE, phase=Phase.WRITE, pending_since_s=98.9, report=REPORT, looked_at_s=100.0)
 WATCH = replace(WRITE, phase=Phase.WATCH, written_at_s=99.5, wrote=UPDATE, writes=1, added=("n1",))
@@ -138,9 +138,9 @@ def done(outcome: Outcome = Outcome.DONE, text: str = "") -> Answered:
         pytest.param(replace(CHECK, sent=REQUEUE), done(Outcome.SILENT), Read(after_s=1.0), id="no answer: read"),
         pytest.param(replace(CHECK, sent=REQUEUE), done(Outcome.REFUSED, "no"), Read(), id="refused: read once"),
         pytest.param(SETTLE, Saw(job=FAILED), Read(after_s=1.0), id="not done yet: wait for its time limit"),
-        pytest.param(replace(SETTLE, settle_since_s=90.0), Saw(job=FAILED), Look(), id="not done: ask anew"),
+        pytest.param(replace(SETTLE, settle_since_s=70.0), Saw(job=FAILED), Look(), id="not done: ask anew"),
         pytest.param(
-            replace(SETTLE, settle_since_s=90.0, requeues=2),
+            replace(SETTLE, settle_since_s=70.0, requeues=2),
             Saw(job=FAILED),
             End(end=ActionEnd.FAILED, reason="the scheduler did not answer the requeue, and did not do it"),
             id="not done twice",
