@@ -8,7 +8,7 @@ COMMAND_LIMIT_S = 10.0
 """The longest that a command may take (design 10): a successor waits for a lease and this long."""
 SETTLE_S = 30.0
 """So long after the time limit of a command that was not answered it may still arrive. Only if the job is as it was
-then is it asked for again: a requeue that arrives when the new attempt runs kills a healthy job, and nothing is worse."""
+then is it asked for again: a requeue that arrives when the new attempt runs kills a healthy job; nothing is worse."""
 READ_AGE_S = 1.0
 """A command goes out less than this long after the read that allowed it began (design 10)."""
 
