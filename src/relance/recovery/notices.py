@@ -23,6 +23,8 @@ from relance.recovery import wordings
 from relance.recovery.answers import first_quote
 from relance.recovery.storytelling import commands_of
 
+_DID_NOTHING = frozenset({e.ActionFailed.__name__, e.ActionAbandoned.__name__})
+
 
 def notices_for(recorded: Recorded, record: Record) -> tuple[Notice, ...]:
     """The notices that an event asks for; `record` is its stream's record after the event."""
@@ -69,7 +71,7 @@ def _of_job(recorded: Recorded, event: e.JobEvent, record: JobRecord) -> tuple[N
             return _approval_needed(event, record, at)
         case e.AdviceIssued() if event.advice.hold:
             return _held(event, record, at)
-        case e.IncidentClosed() if event.end is e.IncidentEnd.STOPPED:
+        case e.IncidentClosed() if event.end is e.IncidentEnd.STOPPED or _came_to_nothing(event, record):
             return _stopped(event, record, at)
         case e.FindingReported() if event.finding.kind is FindingKind.DID_NOT_RESUME:
             matter = _Matter(
@@ -121,6 +123,15 @@ def _held(event: e.AdviceIssued, record: JobRecord, at: datetime) -> tuple[Notic
     title = f"held: {wordings.action(advice)} ({_name(record)})"
     matter = _Matter(kind=NoticeKind.HELD, about=f"{event.incident_id}/{name}", title=title, text=text)
     return _notice(matter, record, incident, at)
+
+
+def _came_to_nothing(event: e.IncidentClosed, record: JobRecord) -> bool:
+    """Whether the incident ends with the failed attempt still the job's newest, because our own action did nothing."""
+    incident = record.incident(event.incident_id)
+    if incident is None or incident.action is None or incident.action.end not in _DID_NOTHING or not record.attempts:
+        return False
+    newest = record.attempts[-1]
+    return newest.attempt == incident.attempt and newest.outcome is not None and newest.outcome.is_failure
 
 
 def _stopped(event: e.IncidentClosed, record: JobRecord, at: datetime) -> tuple[Notice, ...]:

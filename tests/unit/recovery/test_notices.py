@@ -10,6 +10,7 @@ from relance.domain.advice import Answer, Guard
 from relance.domain.findings import FindingKind
 from relance.domain.stages import HealthCap, Stage
 from relance.domain.streams import Stream
+from relance.domain.views import JobState
 from relance.ports.notifiers import Notice, NoticeKind, NotifierError
 from relance.recovery.announcing import Announcer
 from relance.recovery.notices import notices_for
@@ -117,6 +118,25 @@ async def test_the_owner_is_told_that_a_job_is_not_started_again() -> None:
     (notice,) = await told(made, JOB, closed)
     assert notice.kind is NoticeKind.JOB_STOPPED
     assert notice.text == "the same error twice. It is a node, not your code: n1 (gpu fell off the bus)"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "kinds"),
+    [(JobState.FAILED, [NoticeKind.JOB_STOPPED]), (JobState.CANCELLED, []), (JobState.REQUEUED, [])],
+    ids=["the attempt failed", "somebody cancelled it", "somebody requeued it"],
+)
+async def test_the_owner_is_told_when_our_own_restart_came_to_nothing(
+    outcome: JobState, kinds: list[NoticeKind]
+) -> None:
+    made = await world()
+    begun = values.action_started(incident_id=ASKING)
+    abandoned = e.ActionAbandoned(
+        incident_id=ASKING, action_id=begun.action_id, step_id="s1", reason="nothing was sent", at=values.NOON
+    )
+    closed = e.IncidentClosed(incident_id=ASKING, end=e.IncidentEnd.LEFT, reason="nothing was sent", at=values.NOON)
+    over = e.AttemptEnded(attempt=values.attempt_key("17"), outcome=outcome, ended_at=values.NOON)
+    notices = await told(made, JOB, begun, over, abandoned, closed)
+    assert [notice.kind for notice in notices] == kinds
 
 
 async def test_the_owner_is_told_at_once_that_a_job_did_not_resume() -> None:
