@@ -32,8 +32,8 @@ def twins(job: JobView, jobs: Iterable[JobView], since: datetime) -> tuple[Twin,
 
     That is a job of the same user with the same name and script, or name and work directory, submitted at `since` (when
     the attempt began) or later; or a singleton, `afterany` or `afternotok` successor. Tasks of one array are no twins
-    of each other. What a requeue does to a submit time is left out: the first submission counts. A state that cannot be
-    read counts as alive.
+    of each other. Times count in whole seconds, as some schedulers give no finer ones. What a requeue does to a submit
+    time is left out: the first submission counts. A state that cannot be read counts as alive.
     """
     found = (_twin(job, other, since) for other in jobs)
     return tuple(twin for twin in found if twin is not None)
@@ -61,7 +61,7 @@ def _twin(job: JobView, other: JobView, since: datetime) -> Twin | None:
     if "singleton" in other.dependency:
         return Twin(raw_id=other.raw_id, reason=f"{state} has the same name and is the next of a singleton chain")
     same = [word for word, is_same in _likeness(job, other) if is_same]
-    if same and other.first_submitted_at >= since:
+    if same and other.first_submitted_at >= since.replace(microsecond=0):
         return Twin(raw_id=other.raw_id, reason=f"{state} has the same name and {same[0]} and was submitted since")
     return None
 

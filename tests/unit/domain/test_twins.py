@@ -70,6 +70,11 @@ def test_a_state_that_cannot_be_read_counts_as_alive() -> None:
     assert len(reasons(replace(COPY, state=JobState.UNKNOWN))) == 1
 
 
+def test_a_submit_time_in_whole_seconds_is_not_before_the_second_in_which_the_attempt_began() -> None:
+    began = replace(FAILED, started_at=BEGAN + timedelta(milliseconds=300))
+    assert len(reasons(replace(COPY, first_submitted_at=BEGAN), job=began)) == 1
+
+
 def test_tasks_of_one_array_are_no_twins_of_each_other() -> None:
     assert reasons(replace(COPY, array="17"), job=replace(FAILED, array="17")) == []
 
