@@ -36,15 +36,29 @@ class WatcherHand:
         assignments = await backend.assignments(NAME)
         for item in assignments.assignments:
             progress = self._cluster.progress(item.attempt.job.raw_id, now, item.attempt.restart_count)
-            await self._submit(backend, item.attempt, progress, now)
+            await self._submit(backend, item.attempt, progress, now, read_to_end=item.ended_at is not None)
         for attempt in {finding.attempt for finding in self._findings}:
             await self._submit(backend, attempt, None, now)
 
-    async def _submit(self, backend: Backend, attempt: AttemptKey, progress: Progress | None, now: datetime) -> None:
+    async def _submit(
+        self,
+        backend: Backend,
+        attempt: AttemptKey,
+        progress: Progress | None,
+        now: datetime,
+        *,
+        read_to_end: bool = False,
+    ) -> None:
         findings = tuple(item for item in self._findings if item.attempt == attempt)
         coverage = (Coverage(source="files", sight=Sight.SEEN, up_to=now),)
         batch = WatcherBatch(
-            attempt=attempt, holder="watcher", as_of=now, findings=findings, progress=progress, coverage=coverage
+            attempt=attempt,
+            holder="watcher",
+            as_of=now,
+            findings=findings,
+            progress=progress,
+            coverage=coverage,
+            read_to_end=read_to_end,
         )
         await backend.submit(batch)
         self._findings = [item for item in self._findings if item.attempt != attempt]

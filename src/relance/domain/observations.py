@@ -86,3 +86,6 @@ class WatcherBatch:
     checkpoint: str | None = None
     coverage: tuple[Coverage, ...] = ()
     attachments: tuple[Attachment, ...] = ()
+    read_to_end: bool = False
+    """Whether the attempt is known to have ended, all its logs were read past that time, and everything that was held
+    back until then is among the findings handed over so far."""

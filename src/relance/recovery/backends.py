@@ -125,6 +125,8 @@ class LocalBackend:
         else:
             message = f"{stream} is too busy"
             raise BackendUnavailableError(message)
+        if batch.read_to_end:  # only now that the findings of its last word are stored
+            self._live.read_to_end[batch.attempt] = True
         if record.open_incident is not None or events:
             self._loop.wake(stream)
 

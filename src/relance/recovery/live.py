@@ -29,6 +29,8 @@ class Live:
         self.reported_at: dict[str, datetime] = {}
         self.watched_at: dict[str, datetime] = {}
         self.followed: dict[str, int] = {}
+        self.read_to_end: dict[AttemptKey, bool] = {}
+        """Whether the watcher has said its last word of an attempt that has ended."""
         self.stored_at: dict[AttemptKey, datetime] = {}
         """When something that the watcher said of an attempt was stored last."""
         self._batch_at: dict[AttemptKey, tuple[str, datetime]] = {}
@@ -64,7 +66,13 @@ class Live:
 
     def forget(self, cluster: str, keep: Collection[JobKey]) -> None:
         """Drop what was said of a cluster's other jobs: the history has what is asked about them later."""
-        said: tuple[dict[AttemptKey, Any], ...] = (self.progress, self.coverage, self.stored_at, self._batch_at)
+        said: tuple[dict[AttemptKey, Any], ...] = (
+            self.progress,
+            self.coverage,
+            self.read_to_end,
+            self.stored_at,
+            self._batch_at,
+        )
         for by_attempt in said:
             for key in [key for key in by_attempt if key.job.cluster == cluster and key.job not in keep]:
                 del by_attempt[key]

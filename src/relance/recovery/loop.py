@@ -146,6 +146,7 @@ class Loop:
             fleet=signs,
             coverage=self._live.coverage.get(open_incident.attempt, ()) if open_incident is not None else (),
             watched=self._is_watched(cluster, rules, now),
+            read_to_end=open_incident is not None and self._live.read_to_end.get(open_incident.attempt, False),
             permit_free_at=max(free_at, default=None),
             rules=rules,
             now=now,

@@ -40,6 +40,8 @@ class Situation:
     coverage: tuple[Coverage, ...]
     watched: bool
     """Whether a watcher is at work on this cluster."""
+    read_to_end: bool
+    """Whether the watcher has said its last word of the open incident's attempt, which has ended."""
     permit_free_at: datetime | None
     rules: ClusterRules
     now: datetime
@@ -54,14 +56,15 @@ class Situation:
         return tuple(self.findings[item] for item in incident.findings if item in self.findings)
 
     def read_to(self, incident: Incident) -> datetime | None:
-        """Up to when the attempt's logs are known to be read to their end; None when nobody follows them."""
-        if not self.watched:
+        """Up to when all that the attempt's logs say is known; None when nobody follows them.
+
+        That they were read at some time is not enough: lines of a death are held back until it is known that no step
+        follows, and that is when the watcher has heard of the attempt's end.
+        """
+        followed = not self.coverage or any(item.sight in (Sight.SEEN, Sight.LAGGING) for item in self.coverage)
+        if not self.watched or not followed:
             return None
-        known = [item.up_to for item in self.coverage if item.sight in (Sight.SEEN, Sight.LAGGING)]
-        times = [at for at in known if at is not None]
-        if times:
-            return min(times)
-        return None if self.coverage else incident.attempt.job.submitted_at  # not one word of this attempt yet
+        return self.now if self.read_to_end else incident.attempt.job.submitted_at
 
     def evidence(self, record: JobRecord, incident: Incident) -> Evidence:
         """What verification looks at. A look from before the incident says nothing of a job that it does not show."""

@@ -41,6 +41,18 @@ class ActionContract:
         assert (order.prepared, order.approved, order.action) == (False, False, None)
         assert [guard.name for guard in order.advice.guards]
 
+    async def test_nothing_begins_before_the_watchers_last_word_of_an_ended_attempt(self, stand: BackendStand) -> None:
+        await stand.begin()
+        stand.clock.advance(5)
+        stand.show(state=JobState.FAILED, ended_at=stand.clock.now(), exit_code=1, exit_signal=0)
+        await stand.backend.report(stand.look())
+        await stand.backend.submit(replace(stand.batch(), progress=None))
+        await stand.settle()
+        assert not [order for order in (await stand.orders()).orders if order.advice.may_begin]
+        await stand.backend.submit(replace(stand.batch(), progress=None, read_to_end=True))
+        await stand.settle()
+        assert [order for order in (await stand.orders()).orders if order.advice.may_begin]
+
     async def test_attempts_at_act_are_named_and_others_are_not(self, stand: BackendStand) -> None:
         await stand.begin(Stage.ACT)
         assert (await stand.orders()).acting == (str(stand.attempt()),)

@@ -83,7 +83,7 @@ class BackendStand:
         self.clock.advance(5)
         self.show(state=JobState.FAILED, ended_at=self.clock.now(), exit_code=1, exit_signal=0)
         await self.backend.report(self.look())
-        await self.backend.submit(replace(self.batch(), progress=None))  # the logs are read to the attempt's end
+        await self.backend.submit(replace(self.batch(), progress=None, read_to_end=True))
         await self.settle()
         (order,) = (await self.orders()).orders
         return order

@@ -42,6 +42,7 @@ class Attempt:
         self._findings: list[Finding] = []
         self._ahead_bytes = 0
         self._noticed = False
+        self._read_to_end = False
         self._end_told = False
         self._tails_kept: set[tuple[str, int, int]] = set()
         self._tails_at_start = False
@@ -56,8 +57,11 @@ class Attempt:
             if reading.seen is not None:
                 self._seen[name] = reading.seen.at
         seen = self._seen if len(self._seen) == sources else {}
+        before, ended_at = self._memory.watermark, self.assignment.ended_at
         outcome = self._pipeline.take(self._memory, readings, seen, self.assignment)
         self._keep(outcome.memory, outcome.findings)
+        moved = outcome.memory.watermark > before
+        self._read_to_end = self._read_to_end or (moved and ended_at is not None and self._is_over)
         self._noticed = self._noticed or outcome.noticed
 
     def clock_stepped(self, by: timedelta) -> None:
@@ -71,7 +75,7 @@ class Attempt:
         at = max(now, self._memory.watermark + timedelta(microseconds=1))
         outcome = self._pipeline.take(self._memory, (), {"end": at}, case)
         self._keep(outcome.memory, outcome.findings)
-        self._noticed = True
+        self._read_to_end = self._noticed = True
 
     @property
     def is_far_ahead(self) -> bool:
@@ -83,7 +87,7 @@ class Attempt:
         """Whether to hand over now, by the monotonic clock."""
         if now < self.retry_at:
             return False
-        if self._is_over and not self._end_told:
+        if self._read_to_end and not self._end_told:
             return True  # a decision may wait for the word that the logs were read to the attempt's end
         since_s = now - self.sent_at
         watched_closely = self._noticed or self.has_finding or self.assignment.keep_tail
@@ -101,6 +105,7 @@ class Attempt:
             progress=self._memory.progress.progress,
             checkpoint=to_text(Checkpoint(positions=self.positions, memory=self._memory)),
             coverage=self.coverage(),
+            read_to_end=self._read_to_end,
         )
 
     def handed_over(self, batch: WatcherBatch, now: float) -> None:
@@ -109,7 +114,7 @@ class Attempt:
         self._findings = [finding for finding in self._findings if finding.id not in sent]
         self._ahead_bytes = 0
         self._noticed = False
-        self._end_told = self._is_over
+        self._end_told = batch.read_to_end
         self.retry_s = self.retry_at = 0.0
         self.sent_at = now
 

@@ -247,10 +247,12 @@ async def test_that_the_logs_were_read_to_the_end_of_an_attempt_is_told_at_once(
     ended_at = room.clock.now()
     room.server.want(replace(job, ended_at=ended_at))
     await room.watcher.refresh()
+    assert not any(batch.read_to_end for batch in room.server.batches)
     room.server.batches.clear()
 
     await room.quiet(job, 0.4)
     assert any(entry.up_to is not None and entry.up_to >= ended_at for entry in room.server.batches[0].coverage)
+    assert room.server.batches[0].read_to_end
     told = len(room.server.batches)
     await room.quiet(job, 0.4)
     assert len(room.server.batches) == told
