@@ -136,7 +136,7 @@ def test_what_is_kept_running_can_be_looked_at_until_the_interrupt(demos: list[D
     told = ""
     while "Ctrl-C here ends everything" not in told:
         line = demo.process.stdout.readline()
-        assert line, told
+        assert line, (told, demo.process.communicate(timeout=10))
         told += line
     jobs = subprocess.run(
         [sys.executable, "-m", "relance", "jobs", "--json"],

@@ -31,7 +31,7 @@ from relance.testing.processes import ProcessFailedError
 from relance.testing.roles import RelanceProcesses
 
 LOOK_EVERY_S = 0.25
-_STEPS = 75
+_STEPS, _STEPS_AT_ONCE = 70, 50
 """Of each training: at 0.2 s a step enough for a fault at about step 15, and a while of steps after the restart."""
 _BREAKS_AFTER_STEPS = 2
 _CONTROLLER_LIMIT_S = 30.0
@@ -132,6 +132,7 @@ class Play:
 
         Raises what `on_stage` turns into PlayFailedError.
         """
+        self._show(scene)
         with self._client() as client:
             while len(scene.problems) < len(scene.acts):
                 scene = self._next(scene, client)
@@ -184,7 +185,7 @@ class Play:
                 name=fault.job,
                 nodes=settings.NODES_PER_JOB,
                 ranks_per_node=settings.RANKS_PER_NODE,
-                steps=_STEPS,
+                steps=_STEPS_AT_ONCE if self._plan.at_once else _STEPS,
                 step_s=settings.STEP_S,
                 checkpoint_every=settings.CHECKPOINT_EVERY,
                 comment=_comment(wish),
