@@ -89,6 +89,9 @@ class Limits:
     """How long a restarter inside a running job is given before the job is looked at as if it had none."""
     view_max_age_s: float = 10.0
     """A scheduler's view older than this is not fresh."""
+    logs_max_age_s: float = 90.0
+    """Nothing that runs is ended when its logs were last read to their end longer ago: it may have gone on since.
+    Longer than a network file system lags (60 s)."""
     dead_rank_min_s: float = 60.0
     dead_rank_medians: float = 5.0
     advice_running_s: float = 60.0
@@ -99,7 +102,6 @@ class Limits:
     settled_running_s: float = 2.0
     unproven_s: float = 600.0
     """A new attempt without step lines is left as unproven after this long."""
-    restart_timeout_s: float = 30.0
     pending_reason_s: float = 60.0
     """After this long pending for a new reason, our exclusions are taken back."""
     stop_cancels_running: bool = False

@@ -35,6 +35,10 @@ def ending_of(question: Question) -> Ending:
     if progress is None or progress.step_at is None or progress.steps_seen == 0:
         reason = "the attempt runs, and its progress is not recognised: it is touched only after its end"
         return Ending(answer=Answer.UNKNOWN, reason=reason, kind=verdict.proof)
+    unread_s = (question.now - progress.as_of).total_seconds()
+    if unread_s > question.limits.logs_max_age_s:
+        reason = f"its logs were last read to their end {unread_s:.0f} s ago: it may have gone on since"
+        return Ending(answer=Answer.UNKNOWN, reason=reason, kind=verdict.proof)
     alive_at = max(filter(None, (progress.step_at, progress.checkpoint_durable_at)))
     if verdict.proof is EndRunning.HANG:
         if alive_at > verdict.proof_at:

@@ -1,0 +1,40 @@
+"""What runs is not ended on what its logs said long ago."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from relance.domain.advice import Answer
+from relance.domain.faults import Remedy
+from relance.domain.limits import Limits
+from relance.domain.stages import EndRunning
+from relance.policy import Question, decide
+from tests.unit.policy.questions import STEPPING, at, question, running, with_
+
+MOST = timedelta(seconds=Limits().logs_max_age_s)
+
+
+def proven(kind: EndRunning, seen_up_to_s: float) -> Question:
+    """A running attempt, proven dead or stuck, of which nothing was read after a time."""
+    return with_(
+        running(question()),
+        verdict__proof=kind,
+        verdict__proof_at=at(3598),
+        progress=replace(STEPPING, step_at=at(3590), as_of=at(seen_up_to_s)),
+    )
+
+
+@pytest.mark.parametrize("kind", EndRunning)
+def test_proof_ends_what_runs_only_while_its_logs_are_read(kind: EndRunning) -> None:
+    asked = proven(kind, seen_up_to_s=3695)
+    assert decide(asked).ends_running is kind
+    later = at(3695) + MOST + timedelta(seconds=1)
+    unread = decide(replace(asked, now=later, fleet=replace(asked.fleet, as_of=later)))
+    assert (unread.action, unread.ends_running, unread.may_begin) == (Remedy.WAIT, None, False)
+    guard = next(guard for guard in unread.guards if guard.name == "attempt_over")
+    assert (guard.answer, guard.reason) == (
+        Answer.UNKNOWN, "its logs were last read to their end 91 s ago: it may have gone on since",
+    )  # fmt: skip
