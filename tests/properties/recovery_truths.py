@@ -25,7 +25,7 @@ LOOK_AGE = timedelta(seconds=2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Done:
+class Carried:
     """A command of ours that the scheduler carried out, with the job as it was before."""
 
     verb: str
@@ -39,7 +39,7 @@ class TruthfulCluster(MemoryCluster):
 
     def __init__(self, clock: Clock, *, nodes: int, name: str, timings: Timings) -> None:
         super().__init__(clock, nodes=nodes, name=name, timings=timings)
-        self.done: list[Done] = []
+        self.carried: list[Carried] = []
         self._time = clock
 
     def do(self, argv: tuple[str, ...]) -> None:
@@ -49,7 +49,7 @@ class TruthfulCluster(MemoryCluster):
             now = self._time.now()
             copies = twins(before, self.jobs(), attempt_began(before))
             old = tuple(twin.raw_id for twin in copies if self.job(twin.raw_id).first_submitted_at < now - LOOK_AGE)
-            self.done.append(Done(verb=argv[1], job=before, twins=old, at=now))
+            self.carried.append(Carried(verb=argv[1], job=before, twins=old, at=now))
 
 
 class Chronicle:
@@ -75,9 +75,9 @@ class Chronicle:
                 self._judge(item)
                 known = self.records.get(item.stream) or records.new_record(item.stream.name)
                 self.records[item.stream] = records.apply(known, item.event)
-        for done in self._cluster.done[self._judged :]:
+        for done in self._cluster.carried[self._judged :]:
             self._judge_command(done)
-        self._judged = len(self._cluster.done)
+        self._judged = len(self._cluster.carried)
 
     async def compare(self) -> None:
         """The projections are what the events come to."""
@@ -120,7 +120,7 @@ class Chronicle:
             assert approval.until is not None, "the approval has no end"
             assert item.recorded_at < approval.until, "the approval had run out"
 
-    def _judge_command(self, done: Done) -> None:
+    def _judge_command(self, done: Carried) -> None:
         job = done.job
         what = f"{done.verb} of job {job.raw_id}, attempt {job.restart_count}, {job.state.value}"
         by_count = {

@@ -41,7 +41,6 @@ LIMITS = Limits(
     restarts=RestartLimits(without_progress=2, backoff_first_s=10.0, progress_s=30.0),
     storms=StormLimits(owners=3, workflows=4, clear_after_s=120.0, park_s=200.0, park_max_s=600.0),
 )
-_ROUNDS = 12
 
 
 class RecoveryWorld:
@@ -127,9 +126,9 @@ class RecoveryWorld:
 
     # -- the passing of time
 
-    async def pass_time(self, duration_s: float) -> None:
+    async def pass_time(self, duration_s: float, most_rounds: int = 8) -> None:
         """Let time pass, everybody working a few times meanwhile."""
-        rounds = min(_ROUNDS, max(1, int(duration_s)))
+        rounds = min(most_rounds, max(1, int(duration_s)))
         for _ in range(rounds):
             await self.clock.sleep(duration_s / rounds)
             await self.everybody_works()
@@ -177,6 +176,7 @@ class RecoveryWorld:
                     findings=found,
                     progress=progress,
                     coverage=(Coverage(source="files", sight=Sight.SEEN, up_to=self.clock.now()),),
+                    read_to_end=item.ended_at is not None,
                 )
                 self.send_later("batch", batch)
                 await wire.submit(batch)

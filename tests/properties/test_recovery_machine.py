@@ -25,6 +25,7 @@ STAGES = st.sampled_from([Stage.ACT, Stage.ACT, Stage.ACT, Stage.APPROVE, Stage.
 CONSENTS = st.sets(st.sampled_from(EndRunning)).map(frozenset)
 INDEX = st.integers(0, 1)
 PICK = st.integers(0, 11)
+_MOST_JOBS = 4
 LIVING = (JobState.PENDING, JobState.RUNNING, JobState.COMPLETING)
 
 
@@ -62,9 +63,10 @@ class RecoveryMachine(RuleBasedStateMachine):
 
     @rule(name=NAMES, mode=st.sampled_from(["", "", "act", "observe"]), nodes=st.integers(1, 3))
     def somebody_submits(self, name: str, mode: str, nodes: int) -> None:
-        comment = f"relance:{mode}" if mode else ""
-        self.world.cluster.submit(name, user=name, nodes=nodes, comment=comment)
-        self.world.play(self.world.pass_time(2.0))
+        if len(self.world.jobs_in(*LIVING)) < _MOST_JOBS:
+            comment = f"relance:{mode}" if mode else ""
+            self.world.cluster.submit(name, user=name, nodes=nodes, comment=comment)
+            self.world.play(self.world.pass_time(2.0))
 
     @rule(
         pick=PICK,
@@ -237,7 +239,7 @@ class RecoveryMachine(RuleBasedStateMachine):
             world.cluster.set_node(f"node{number:03d}", NodeState.IDLE)
         for _ in range(60):
             await self._tidy_up()
-            await world.pass_time(30.0)
+            await world.pass_time(30.0, most_rounds=4)
             await world.chronicle.read_on()
             if not await world.history.incidents(open_only=True) and not world.jobs_in(*LIVING):
                 break
@@ -259,7 +261,7 @@ class RecoveryMachine(RuleBasedStateMachine):
             if job.state is JobState.PENDING and job.hold is not Hold.NONE:
                 world.cluster.hold(job.raw_id, Hold.NONE)
             ran = job.state is JobState.RUNNING and job.started_at is not None
-            if ran and job.started_at is not None and now - job.started_at > timedelta(seconds=100):
+            if ran and job.started_at is not None and now - job.started_at > timedelta(seconds=50):
                 if job.attempt_key(CLUSTER) in world.frozen:
                     world.cluster.cancel_by(job.raw_id, 1001)
                 else:
