@@ -33,6 +33,10 @@ from relance.recovery.situations import Situation, findings_of, fleet_signs
 _TRIES = 20
 _WATCH_EVERY_S = 1.0
 """A cluster is looked after at least this often: silence makes no noise."""
+_RETRY_LEAST_S = 0.2
+"""While a stream cannot be advanced its timer may be due all the time: then timers are looked at this often."""
+_RETRY_MOST_S = 30.0
+"""Before a stream that cannot be advanced is tried again, at most; whatever wakes it is a reason to try at once."""
 _STORAGE_PAUSE_S = 1.0
 """Before the next try when the history is away."""
 _LOG = structlog.get_logger(__name__)
@@ -52,6 +56,7 @@ class Loop:
         self._woken = asyncio.Event()
         self._watched: dict[str, float] = {}
         self._failures: dict[Stream, int] = {}
+        """How often in a row each of these streams could not be advanced; each is woken again after a pause."""
 
     def wake(self, stream: Stream) -> None:
         """Ask for a stream to be looked at soon."""
@@ -92,7 +97,8 @@ class Loop:
         self._woken.clear()
         self._look_after_clusters()
         for stream in await self._history.due(self._clock.now()):
-            self._dirty[stream] = None
+            if stream not in self._failures:  # its timer stays in the past until it can be advanced
+                self._dirty[stream] = None
         woken, self._dirty = list(self._dirty), {}
         return sum([await self._safely(stream) for stream in woken])
 
@@ -213,7 +219,7 @@ class Loop:
             trace = not isinstance(error, HistoryError)
             _LOG.warning("stream not advanced", stream=str(stream), tries=tries, error=repr(error), exc_info=trace)
             loop = asyncio.get_running_loop()
-            loop.call_later(min(30.0, 0.2 * 2**tries), self.wake, stream)
+            loop.call_later(min(_RETRY_MOST_S, _RETRY_LEAST_S * 2.0 ** min(tries, 10)), self.wake, stream)
             return 0
         self._failures.pop(stream, None)
         return count
@@ -222,7 +228,8 @@ class Loop:
         due = await self._history.next_due()
         if due is None:
             return 1.0
-        return min(1.0, max(0.0, (due - self._clock.now()).total_seconds()))
+        least_s = _RETRY_LEAST_S if self._failures else 0.0
+        return min(1.0, max(least_s, (due - self._clock.now()).total_seconds()))
 
     async def _cluster(self, cluster: str) -> ClusterRecord:
         record = (await self._history.load(Stream.of_cluster(cluster))).record

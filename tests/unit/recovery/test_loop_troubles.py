@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
+from structlog.testing import capture_logs
+
 from relance.domain.streams import Stream
 from relance.domain.views import ClusterReport, SchedulerFacts
 from relance.ports.histories import Snapshot
@@ -21,9 +23,11 @@ class _Poisoned(MemoryHistory):
     """A history in which one stream cannot be loaded, for a reason that nobody thought of."""
 
     poison: Stream | None = None
+    tried = 0
 
     async def load(self, stream: Stream) -> Snapshot:
         if stream == self.poison:
+            self.tried += 1
             raise ZeroDivisionError
         return await super().load(stream)
 
@@ -47,3 +51,28 @@ async def test_a_fault_of_ours_in_one_job_leaves_the_others_advancing() -> None:
     loop.wake(Stream.of_job(FAILED.job_key("alpha")))
     await loop.tick()
     assert all(row.incident.verdict is not None for row in await history.incidents())
+
+
+async def test_a_job_that_cannot_be_advanced_and_whose_timer_has_passed_is_not_tried_without_a_pause() -> None:
+    clock, history, live = ManualClock(at(100)), _Poisoned(), Live()
+    loop = Loop(history, live, Site(), clock)
+    backend = LocalBackend(history, live, loop, Site(), clock)
+    facts = SchedulerFacts(release="x")
+    look = ClusterReport(
+        cluster="alpha", session="s", sequence=1, as_of=clock.now(), facts=facts, jobs=(FAILED,), nodes=()
+    )
+    await backend.report(look)
+    await loop.tick()
+    history.poison = Stream.of_job(FAILED.job_key("alpha"))
+    await loop.tick()
+    clock.advance(3600)
+    assert history.poison in await history.due(clock.now())
+    tried = history.tried
+    for _ in range(100):
+        await loop.tick()
+    assert history.tried <= tried + 1
+    with capture_logs():  # writing down that many troubles takes a while
+        for _ in range(1100):  # woken by others again and again, it is tried, and nothing breaks
+            loop.wake(history.poison)
+            await loop.tick()
+    assert history.tried >= tried + 1100
