@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from relance.attribution.places import node_named, node_of, rank_of
 from relance.attribution.symptoms import FROM_SCHEDULER, NOT_FAULTS, PROCESS_DEATHS, PROCESS_EXITS, cancels
-from relance.domain.faults import Role, Scope
+from relance.domain.faults import FaultDomain, Role, Scope
 from relance.domain.findings import RuleHit
 from relance.domain.progress import Progress
 from relance.domain.verdicts import CaseFile
@@ -95,7 +95,7 @@ def _placed(hits: tuple[RuleHit, ...], case: CaseFile) -> tuple[Clue, ...]:
     ahead = _clocks_ahead(hits)
     clues: list[Clue] = []
     before: dict[str, RuleHit] = {}
-    for hit in sorted(hits, key=lambda item: (item.file, item.offset)):
+    for hit in sorted(hits, key=lambda item: (item.file, item.offset, item.rule)):
         at, timed = hit.seen_at, False
         last = before.get(hit.file)
         if hit.at is not None:
@@ -103,9 +103,16 @@ def _placed(hits: tuple[RuleHit, ...], case: CaseFile) -> tuple[Clue, ...]:
             before[hit.file] = hit
         elif last is not None and last.at is not None and _read_together(last, hit):
             at, timed = last.at - ahead.get(last.node, timedelta()), True
-        role = Role.CONTEXT if hit.symptom in NOT_FAULTS or _is_foreign(hit, at, case, timed=timed) else hit.role
+        nothing = hit.symptom in NOT_FAULTS or (hit.domain is FaultDomain.NONE and hit.role in CAUSES)
+        role = Role.CONTEXT if nothing or _is_foreign(hit, at, case, timed=timed) else hit.role
         clues.append(Clue(hit=hit, at=at, timed=timed, node=node_of(hit, case), rank=rank_of(hit), role=role))
-    return tuple(sorted(clues, key=lambda clue: (clue.at, clue.hit.file, clue.hit.offset)))
+    return tuple(sorted(clues, key=_order))
+
+
+def _order(clue: Clue) -> tuple[datetime, str, int, str, str, int]:
+    """In time, then by place: the order in which findings came has no say."""
+    rank = -1 if clue.rank is None else clue.rank
+    return clue.at, clue.hit.file, clue.hit.offset, clue.hit.rule, clue.node or "", rank
 
 
 def _is_foreign(hit: RuleHit, at: datetime, case: CaseFile, *, timed: bool) -> bool:

@@ -44,7 +44,7 @@ def second_thoughts(clues: tuple[Clue, ...]) -> Explanation | None:
     first = late[0]
     return Explanation(
         trust=Trust.MAYBE,
-        domain=first.hit.domain,
+        domain=_domain(first.hit.domain),
         cause=first.hit.symptom,
         hint=RestartHint.ONCE if first.hit.restart is RestartHint.NO else first.hit.restart,
         confidence=0.35,

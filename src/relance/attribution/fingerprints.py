@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from relance.attribution.clues import Clue
 from relance.attribution.explanations import Explanation
+from relance.domain.findings import RuleHit
 from relance.domain.keys import stable_id
 from relance.domain.verdicts import CaseFile
 
@@ -34,29 +34,29 @@ def fingerprint(explanation: Explanation, case: CaseFile) -> str:
     first = explanation.first
     if first is None:
         return stable_id("fp", explanation.domain.value, explanation.cause)
-    return stable_id("fp", explanation.cause, normalised(deciding_line(first), case), own_frame(first) or "")
+    return stable_id("fp", explanation.cause, normalised(deciding_line(first.hit), case), own_frame(first.hit) or "")
 
 
-def deciding_line(clue: Clue) -> str:
-    """The line of a clue's excerpt that says what happened: the first that begins with an error's name, else the first.
+def deciding_line(hit: RuleHit) -> str:
+    """The line of a hit's excerpt that says what happened: the first that begins with an error's name, else the first.
 
     Of a chain of exceptions the first is the candidate (A047).
     """
-    lines = [_LABEL.sub("", line).strip() for line in clue.hit.excerpt.splitlines()]
-    if "exception" in clue.hit.captures and lines:
+    lines = [_LABEL.sub("", line).strip() for line in hit.excerpt.splitlines()]
+    if "exception" in hit.captures and lines:
         return lines[-1]
     errors = [line for line in lines if _ERROR.match(line)]
     return next(iter(errors or filter(None, lines)), "")
 
 
-def own_frame(clue: Clue) -> str | None:
+def own_frame(hit: RuleHit) -> str | None:
     """The innermost frame of a traceback that lies in the job's own code, as `file:line in function`."""
-    told = clue.hit.captures.get("frame")
+    told = hit.captures.get("frame")
     if told:
         return told.rsplit("/", 1)[-1]
     frames = [
         f"{found['path'].rsplit('/', 1)[-1]}:{found['line']} in {found['function'] or '?'}"
-        for found in _FRAME.finditer(clue.hit.excerpt)
+        for found in _FRAME.finditer(hit.excerpt)
         if not _LIBRARY.search(found["path"])
     ]
     return frames[-1] if frames else None

@@ -38,14 +38,12 @@ _REASONS: tuple[tuple[re.Pattern[str], str, FaultDomain], ...] = tuple(
 
 def host_explanations(case: CaseFile, clues: tuple[Clue, ...]) -> tuple[Explanation, ...]:
     """What the nodes' own logs say, one explanation a symptom, earliest first."""
-    rows = [
+    told = [
         clue for clue in clues
         if clue.of_host and clue.may_be_cause and clue.hit.domain in _HOST_DOMAINS
-        and clue.hit.symptom not in ORDERS_OF_THE_DRIVER
     ]  # fmt: skip
-    orders = [
-        clue for clue in clues if clue.of_host and clue.may_be_cause and clue.hit.symptom in ORDERS_OF_THE_DRIVER
-    ]  # fmt: skip
+    rows = [clue for clue in told if clue.hit.symptom not in ORDERS_OF_THE_DRIVER]
+    orders = [clue for clue in told if clue.hit.symptom in ORDERS_OF_THE_DRIVER]
     alone = [clue for clue in orders if not any(_are_companions(clue, row) for row in rows)]
     found: dict[str, Explanation] = {}
     for clue in sorted([*rows, *alone], key=lambda item: (item.role is Role.MAYBE, item.at)):

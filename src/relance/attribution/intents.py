@@ -15,6 +15,7 @@ from relance.attribution.symptoms import (
     TOLD_SIGNALS,
 )
 from relance.domain.faults import FaultDomain, RestartHint, Role
+from relance.domain.findings import Sight
 from relance.domain.verdicts import CaseFile
 from relance.domain.views import JobState, JobView
 
@@ -102,10 +103,15 @@ def _by_signal(case: CaseFile, clues: tuple[Clue, ...]) -> Explanation | None:
         ended_by_term = not any(_precedes(clue, told) for clue in failures)
     else:
         ended_by_term = not failures and _ended_by_term(case, marks)
-    if not ended_by_term:
+    if not ended_by_term or (not clues and not _was_read(case)):
         return None
     because = "its processes got SIGTERM, and nothing had gone wrong before"
     return _decided(FaultDomain.USER, "terminated_from_outside", because, marks[:3])
+
+
+def _was_read(case: CaseFile) -> bool:
+    """Whether the job's output was read at all: that nothing had gone wrong before cannot be said of what was not."""
+    return any(item.sight is Sight.SEEN for item in case.coverage)
 
 
 def _ended_by_term(case: CaseFile, marks: tuple[Clue, ...]) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from relance.attribution import sentences
 from relance.attribution.choices import choose, merged
 from relance.attribution.clues import Clue, clues_of
@@ -25,6 +27,7 @@ _UNSURE_WITHOUT_SIGHT = 0.9
 
 def attribute(case: CaseFile) -> Verdict:
     """The verdict on a case file: a value of it alone, so that the same case is always judged the same way."""
+    case = replace(case, findings=tuple(sorted(case.findings, key=lambda item: (item.first_evidence_at, item.id))))
     clues = clues_of(case)
     ranked = _explain(case, clues)
     best = merged(ranked[0], ranked[1:])
@@ -103,7 +106,8 @@ def _told_only(case: CaseFile) -> Explanation | None:
     if first is None:
         return None
     domain = FaultDomain.APPLICATION if first.kind is FindingKind.DIVERGENCE else FaultDomain.UNKNOWN
-    domain = first.hits[0].domain if first.kind is FindingKind.NODE_HEALTH and first.hits else domain
+    sign = min(first.hits, key=lambda hit: (hit.when, hit.file, hit.offset, hit.rule), default=None)
+    domain = sign.domain if first.kind is FindingKind.NODE_HEALTH and sign is not None else domain
     return _unharmed(first.symptom, first.summary, (), domain=domain)
 
 

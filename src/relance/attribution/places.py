@@ -37,9 +37,9 @@ def node_of(hit: RuleHit, case: CaseFile) -> str | None:
         return named
     if hit.node is not None:
         return node_named(hit.node, case.nodes) if case.nodes else hit.node
-    rank = rank_of(hit)
-    if rank is not None and rank in case.rank_to_node:
-        return case.rank_to_node[rank]
+    placed = _node_of_rank(rank_of(hit), case)
+    if placed is not None:
+        return placed
     host = node_named(hit.captures.get("host"), case.nodes)
     if host is not None:
         return host
@@ -54,8 +54,12 @@ def peer_of(hit: RuleHit, case: CaseFile) -> str | None:
 def node_of_named_rank(hit: RuleHit, case: CaseFile) -> str | None:
     """The node of the rank that the text points at, which need not be the rank that wrote it."""
     pointed = _number(hit, "rank")
-    rank = pointed if pointed is not None else rank_of(hit)
-    return case.rank_to_node.get(rank) if rank is not None else None
+    return _node_of_rank(pointed if pointed is not None else rank_of(hit), case)
+
+
+def _node_of_rank(rank: int | None, case: CaseFile) -> str | None:
+    node = None if rank is None else case.rank_to_node.get(rank)
+    return node if not case.nodes or node in case.nodes else None
 
 
 def _number(hit: RuleHit, name: str) -> int | None:

@@ -23,7 +23,7 @@ def faults_sentence(verdict: Verdict) -> str:
     ):
         return f"The scheduler or a person decided: {what}."
     if verdict.domain in (FaultDomain.APPLICATION, FaultDomain.USER):
-        return f"It is your code or data: {what}."
+        return f"It is your code or data: {_shown(verdict) or what}."
     if verdict.suspects and (verdict.domain in _SERVICES or _has_hard(verdict)):
         names = " and ".join(suspect.node for suspect in verdict.suspects)
         return f"It is a node, not your code: {names} ({what})."
@@ -39,8 +39,8 @@ def summary(explanation: Explanation) -> str:
     first = explanation.first
     if first is None:
         return f"{head}: {explanation.because}"
-    quote = deciding_line(first)
-    frame = own_frame(first) if explanation.is_own else None
+    quote = deciding_line(first.hit)
+    frame = own_frame(first.hit) if explanation.is_own else None
     told = f"{head}: {explanation.because}"
     if quote:
         told += f': "{quote[:_QUOTE]}"'
@@ -62,6 +62,15 @@ def gaps(case: CaseFile) -> tuple[str, ...]:
     if job is not None and job.state.is_failure and job.steps is None:
         found.append("the scheduler's books on the steps could not be read: a person's decision cannot be ruled out")
     return tuple(dict.fromkeys(found))
+
+
+def _shown(verdict: Verdict) -> str:
+    """The exception and the frame of the job's own code, where a traceback shows them."""
+    first = verdict.evidence[0] if verdict.evidence else None
+    frame = own_frame(first) if first is not None else None
+    if first is None or frame is None:
+        return ""
+    return f"{deciding_line(first)[:_QUOTE].rstrip('.')} at {frame}"
 
 
 def _coverage(case: CaseFile) -> tuple[Coverage, ...]:

@@ -7,7 +7,7 @@ import pytest
 
 from relance.attribution import attribute, faults_sentence
 from relance.domain.faults import FaultDomain, Remedy, RestartHint, Role, Scope, SuspectKind
-from relance.domain.findings import Certainty, FindingKind, Sign
+from relance.domain.findings import Certainty, Coverage, FindingKind, Sight, Sign
 from relance.domain.stages import EndRunning
 from relance.domain.verdicts import CaseFile, FleetSign, Strength, Suspect, Verdict
 from relance.domain.views import JobState, NodeState, StepView
@@ -325,6 +325,11 @@ DECISIONS: dict[str, tuple[CaseFile, FaultDomain, str]] = {
     "TERM on all ranks, and nothing before": (
         case(*TERMED, job=replace(FAILED, exit_code=143)), FaultDomain.USER, "terminated_from_outside",
     ),
+    "ended by SIGTERM, and nothing in its output": (
+        case(job=replace(FAILED, exit_code=143)),
+        FaultDomain.USER,
+        "terminated_from_outside",
+    ),
     "TERM, and a traceback from the handler afterwards": (
         case(*TERMED, key_error(103), job=replace(FAILED, exit_code=0, exit_signal=15)),
         FaultDomain.USER, "terminated_from_outside",
@@ -352,6 +357,9 @@ NO_DECISIONS: dict[str, CaseFile] = {
         EXITED, *TERMED, job=replace(FAILED, exit_code=143)
     ),
     "ranks got TERM after one was killed": case(killed(99), *TERMED, job=replace(FAILED, exit_code=143)),
+    "it ended by SIGTERM, and nothing of its output could be read": case(
+        job=replace(FAILED, exit_code=143), coverage=(Coverage(source="job.log", sight=Sight.REFUSED),)
+    ),
     "a preemption of an earlier attempt": case(killed(99), job=replace(FAILED, preempted_at=at(-500))),
 }
 
@@ -533,7 +541,9 @@ def test_a_restarter_inside_the_job_counts_when_it_was_at_work_after_the_fault(w
 
 SENTENCES: dict[str, tuple[CaseFile, str]] = {
     "a node": (case(xid79(99)), "It is a node, not your code: n2 (gpu fell off bus)."),
-    "your code or data": (case(key_error(100)), "It is your code or data: python exception."),
+    "your code or data": (
+        case(key_error(100)), "It is your code or data: KeyError: 'tokens_3' at train.py:41 in read.",
+    ),
     "a shared service": (case(*NFS), "It is a shared service, not your code: nfs stall."),
     "the scheduler or a person": (
         case(job=replace(FAILED, state=JobState.TIMEOUT)), "The scheduler or a person decided: time limit.",
@@ -606,3 +616,33 @@ def test_a_restarter_that_gave_up_is_not_at_work() -> None:
     line = hit("in_job_restart", 110, role=Role.CONTEXT, domain=FaultDomain.UNKNOWN, restart=RestartHint.WAIT)
     over = replace(line, symptom="in_job_restarts_exhausted", rule="over", offset=20000)
     assert attribute(case(key_error(100), line, over, job=RUNNING)).in_job_restart_at is None
+
+
+GAPS: dict[str, tuple[Coverage, str]] = {
+    "not there": (Coverage(source="n2/kern.log", sight=Sight.MISSING), "n2/kern.log is not there"),
+    "refused": (
+        Coverage(source="job.log", sight=Sight.REFUSED, note="a link"), "job.log could not be read (a link)",
+    ),
+    "behind": (Coverage(source="job.log", sight=Sight.LAGGING), "job.log was read, but not to its end"),
+    "unknown": (Coverage(source="n2/kern.log", sight=Sight.UNKNOWN), "n2/kern.log was not seen"),
+    "bytes lost": (
+        Coverage(source="job.log", sight=Sight.SEEN, lost_bytes=9),
+        "9 bytes of job.log were lost before they were read",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GAPS)
+def test_what_was_not_seen_is_listed_and_makes_less_sure(name: str) -> None:
+    coverage, gap = GAPS[name]
+    verdict = attribute(case(key_error(100), coverage=(coverage,)))
+    assert verdict.gaps == (gap,)
+    sure = attribute(case(key_error(100)))
+    assert sure.gaps == ()
+    assert (verdict.confidence < sure.confidence) is (coverage.sight is not Sight.SEEN)
+
+
+def test_books_that_cannot_be_read_are_a_gap() -> None:
+    verdict = attribute(case(key_error(100), job=replace(FAILED, steps=None)))
+    assert "a person's decision cannot be ruled out" in verdict.gaps[0]
+    assert attribute(case(key_error(100), coverage=())).gaps == ("nothing is known of what was read",)
