@@ -29,6 +29,20 @@ class FileStage:
     async def write(self, assignment: Assignment, lines: Sequence[bytes]) -> None:
         self._folder.append(Path(assignment.log_paths[0]).name, b"".join(lines))
 
+    def folder(self, assignment: Assignment) -> str:
+        return self._folder.path(f"ckpt-{assignment.attempt.job.raw_id}")
+
+    def linked(self, folder: str) -> str:
+        link = Path(f"{folder}-link")
+        link.symlink_to(folder)
+        return str(link)
+
+    async def grow(self, assignment: Assignment) -> None:
+        inner = Path(self.folder(assignment)) / "iter_0000020"
+        inner.mkdir(parents=True, exist_ok=True)
+        with (inner / "shard").open("ab") as shard:
+            shard.write(b"weights")
+
     def now(self) -> datetime:
         return self._folder.clock.now()
 

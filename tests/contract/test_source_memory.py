@@ -30,6 +30,15 @@ class MemoryStage:
     async def write(self, assignment: Assignment, lines: Sequence[bytes]) -> None:
         self._logs.write(assignment.attempt, b"".join(lines))
 
+    def folder(self, assignment: Assignment) -> str:
+        return f"/ckpt/{assignment.attempt.job.raw_id}"
+
+    def linked(self, folder: str) -> str:
+        return f"/links{folder}"
+
+    async def grow(self, assignment: Assignment) -> None:
+        self._logs.grow(self.folder(assignment))
+
     def now(self) -> datetime:
         return self._clock.now()
 

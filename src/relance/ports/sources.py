@@ -42,6 +42,15 @@ class Source(Protocol):
         """Follow exactly these attempts; `positions` gives where to go on for attempts that are new here."""
         ...
 
+    def watch_folder(self, attempt: AttemptKey, path: str) -> None:
+        """Look now and then whether a folder grows, and tell it as `life` of a reading.
+
+        The folder is one that the attempt's lines name for its checkpoints. One that is not the job's own, or may not
+        be looked at, is no trouble and no life. An attempt has one: the last that was named. Naming it again, or for an
+        attempt that is not followed, changes nothing.
+        """
+        ...
+
     async def read(self, attempt: AttemptKey) -> Reading:
         """Read what is new, within the byte budget of one read."""
         ...

@@ -31,11 +31,20 @@ class MemoryLog:
 
 
 @dataclass(slots=True)
+class MemoryFolder:
+    """A folder that grows."""
+
+    owner_uid: int
+    size_bytes: int = 0
+
+
+@dataclass(slots=True)
 class MemoryLogs:
-    """All logs, shared by the sources that look at them."""
+    """All logs and folders, shared by the sources that look at them."""
 
     logs: list[MemoryLog] = field(default_factory=list)
     changed: set[AttemptKey] = field(default_factory=set)
+    folders: dict[str, MemoryFolder] = field(default_factory=dict)
 
     def write(
         self,
@@ -55,6 +64,10 @@ class MemoryLogs:
         log.data += data
         self.changed.add(attempt)
 
+    def grow(self, path: str, owner_uid: int = 0) -> None:
+        """Have something written into a folder."""
+        self.folders.setdefault(path, MemoryFolder(owner_uid=owner_uid)).size_bytes += 1
+
 
 class MemorySource:
     """Implements `relance.ports.sources.Source` over logs in memory."""
@@ -68,6 +81,8 @@ class MemorySource:
         self._clock = clock
         self._name = name
         self._offsets: dict[AttemptKey, dict[str, int]] = {}
+        self._owners: dict[AttemptKey, int] = {}
+        self._watched: dict[AttemptKey, tuple[str, int | None]] = {}
 
     @property
     def name(self) -> str:
@@ -84,6 +99,13 @@ class MemorySource:
             mine = given.get("attempt") == str(key)
             restored = {str(file): at for file, at in given.items() if mine and isinstance(at, int)}
             self._offsets[key] = known.get(key, restored)
+        self._owners = {assignment.attempt: assignment.owner_uid for assignment in assignments}
+        self._watched = {key: watched for key, watched in self._watched.items() if key in self._owners}
+
+    def watch_folder(self, attempt: AttemptKey, path: str) -> None:
+        """Compare the folder's size from one read to the next."""
+        if attempt in self._owners and self._watched.get(attempt, ("", None))[0] != path:
+            self._watched[attempt] = (path, None)
 
     async def read(self, attempt: AttemptKey) -> Reading:
         """One block of each log, at most."""
@@ -105,6 +127,7 @@ class MemorySource:
             coverage=(Coverage(source=self._name, sight=sight, up_to=now),),
             seen=SeenUpTo(source=self._name, at=now) if at_end else None,
             more=not at_end,
+            life=self._life(attempt),
         )
 
     async def tails(self, attempt: AttemptKey, at_most_bytes: int) -> tuple[Attachment, ...]:
@@ -132,6 +155,14 @@ class MemorySource:
     def offset(self, attempt: AttemptKey, file: str = "job.out") -> int:
         """How far a log has been delivered, in bytes."""
         return self._offsets.get(attempt, {}).get(file, 0)
+
+    def _life(self, attempt: AttemptKey) -> tuple[str, ...]:
+        path, before = self._watched.get(attempt, ("", None))
+        folder = self._logs.folders.get(path)
+        if folder is None or folder.owner_uid != self._owners[attempt]:
+            return ()
+        self._watched[attempt] = (path, folder.size_bytes)
+        return (f"the checkpoint folder {path} grows",) if before is not None and folder.size_bytes > before else ()
 
     def _mine(self, attempt: AttemptKey) -> list[MemoryLog]:
         return [log for log in self._logs.logs if log.attempt == attempt]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Protocol
 
@@ -17,6 +18,9 @@ from relance.domain.views import Assignment
 from relance.ports.sources import Reading, Source
 
 _READS_AT_MOST = 100
+_LOOK_S = 31.0
+"""A folder is looked at again after half a minute at the latest."""
+_LIFE_TIMES = 3
 _SECRET = b"password=correct-horse-battery-staple"
 
 
@@ -33,6 +37,18 @@ class SourceStage(Protocol):
 
     async def write(self, assignment: Assignment, lines: Sequence[bytes]) -> None:
         """Have an attempt write whole lines, each with its newline."""
+        ...
+
+    def folder(self, assignment: Assignment) -> str:
+        """The folder in which an attempt saves its checkpoints."""
+        ...
+
+    def linked(self, folder: str) -> str:
+        """Another path of a folder, through a link; where there are no links a path of nothing."""
+        ...
+
+    async def grow(self, assignment: Assignment) -> None:
+        """Have something written below the attempt's folder."""
         ...
 
     def now(self) -> datetime:
@@ -60,6 +76,20 @@ async def read_all_of(source: Source, assignment: Assignment) -> None:
     """Read a few times, whether anything is there or not."""
     for _ in range(3):
         await source.read(assignment.attempt)
+
+
+async def growths(stage: SourceStage, source: Source, grown: Assignment, read: Sequence[Assignment]) -> list[int]:
+    """How many readings told life, of each attempt, while the folder of one grew; until that one's was told thrice."""
+    counts = [0] * len(read)
+    for _ in range(_READS_AT_MOST):
+        await stage.grow(grown)
+        await stage.pass_time(_LOOK_S)
+        for index, assignment in enumerate(read):
+            counts[index] += bool((await source.read(assignment.attempt)).life)
+        if counts[read.index(grown)] >= _LIFE_TIMES:
+            return counts
+    message = f"no life after {_READS_AT_MOST} reads"
+    raise AssertionError(message)
 
 
 def new_bytes(blocks: Sequence[LogBlock]) -> bytes:
@@ -190,6 +220,41 @@ class SourceContract:
         assert kept.data.startswith(b"line ")
         assert kept.data.endswith(b"\nlast\n")
         assert b"correct-horse" not in kept.data
+
+    async def test_a_checkpoint_folder_gives_life_while_it_grows_and_then_none(self, stage: SourceStage) -> None:
+        source, job, other = await stage.open(), stage.assignment(0), stage.assignment(1)
+        source.assign([job, other], {})
+        await stage.grow(job)
+        await stage.grow(other)
+        for each in (job, other):
+            source.watch_folder(each.attempt, stage.folder(each))
+        assert await growths(stage, source, job, [job, other]) == [_LIFE_TIMES, 0]
+
+        source.watch_folder(job.attempt, stage.folder(job))  # as before
+        told = []
+        for _ in range(_READS_AT_MOST):
+            await stage.pass_time(_LOOK_S)
+            told.append((await source.read(job.attempt)).life)
+        assert not any(told[_READS_AT_MOST // 2 :])
+        assert await growths(stage, source, job, [job]) == [_LIFE_TIMES]
+
+    async def test_a_folder_behind_a_link_or_of_another_user_gives_no_life(self, stage: SourceStage) -> None:
+        source, job, other = await stage.open(), stage.assignment(0), stage.assignment(1)
+        stranger = replace(stage.assignment(2), owner_uid=job.owner_uid + 1)
+        source.assign([job, other, stranger], {})
+        await stage.grow(job)
+        source.watch_folder(other.attempt, stage.linked(stage.folder(job)))
+        source.watch_folder(stranger.attempt, stage.folder(job))
+        source.watch_folder(job.attempt, stage.folder(job))
+        assert await growths(stage, source, job, [other, stranger, job]) == [0, 0, _LIFE_TIMES]
+
+    async def test_a_folder_of_an_attempt_that_is_not_followed_is_not_looked_at(self, stage: SourceStage) -> None:
+        source, job, other = await stage.open(), stage.assignment(0), stage.assignment(1)
+        source.assign([job], {})
+        await stage.grow(job)
+        for each in (job, other):
+            source.watch_folder(each.attempt, stage.folder(job))
+        assert await growths(stage, source, job, [job, other]) == [_LIFE_TIMES, 0]
 
     async def test_a_source_may_be_closed_twice(self, stage: SourceStage) -> None:
         source, job = await stage.open(), stage.assignment()

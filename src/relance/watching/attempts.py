@@ -64,6 +64,11 @@ class Attempt:
         self._read_to_end = self._read_to_end or (moved and ended_at is not None and self._is_over)
         self._noticed = self._noticed or outcome.noticed
 
+    @property
+    def save_folder(self) -> str | None:
+        """Where its lines say that it saves: a folder whose growth is life."""
+        return self._memory.save_folder
+
     def clock_stepped(self, by: timedelta) -> None:
         """The wall clock was set forward by so much, or back."""
         self._memory = after_clock_step(self._memory, by)

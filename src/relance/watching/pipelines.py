@@ -14,7 +14,7 @@ from relance.detectors.watches import WatchState, counted, shifted, watch
 from relance.domain.findings import Finding, RuleHit, Sign
 from relance.domain.limits import HangLimits
 from relance.domain.observations import Life, LogBlock, Observation, SeenUpTo
-from relance.domain.progress import Progress, ProgressMark, StepSeen
+from relance.domain.progress import CheckpointEvent, CheckpointSeen, Progress, ProgressMark, StepSeen
 from relance.domain.views import Assignment
 from relance.ports.sources import Reading
 from relance.progress import PatternError, ProgressReader, ProgressState, ReaderState, seen_up_to, start, track
@@ -22,11 +22,17 @@ from relance.rules import Pack, Scanner, ScanState
 
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 """The watermark while nothing has been read to its end."""
+_SAVES = frozenset({CheckpointEvent.BEGUN, CheckpointEvent.DURABLE})
+_PATH_AT_MOST = 4096
+"""The longest path that Linux takes (PATH_MAX)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """What scanning, reading and detecting know of one attempt between two readings; part of its checkpoint."""
+    """What scanning, reading and detecting know of one attempt between two readings; part of its checkpoint.
+
+    `save_folder` is where its lines say that it saves.
+    """
 
     version: int = 1
     scan: ScanState
@@ -34,6 +40,7 @@ class Memory:
     progress: ProgressState
     watch: WatchState
     watermark: datetime
+    save_folder: str | None = None
 
 
 def new_memory(now: datetime) -> Memory:
@@ -163,8 +170,16 @@ def _observe(memory: Memory, observation: Observation, watched: Watched) -> tupl
         progress = seen_up_to(progress, watermark)
     elif isinstance(observation, ProgressMark):
         progress = track(progress, observation, progress.progress.as_of)
+        memory = replace(memory, save_folder=_save_folder(observation) or memory.save_folder)
     state, findings = watch(memory.watch, observation, watermark, watched, progress.progress)
     return replace(memory, progress=progress, watch=state, watermark=watermark), findings
+
+
+def _save_folder(mark: ProgressMark) -> str | None:
+    """The folder that a line about a save names."""
+    if not isinstance(mark, CheckpointSeen) or mark.event not in _SAVES or mark.path is None:
+        return None
+    return mark.path if len(mark.path) <= _PATH_AT_MOST else None
 
 
 def _latest(memory: Memory, seen: Mapping[str, datetime]) -> datetime:

@@ -107,6 +107,9 @@ class Watcher:
         async with self._room, attempt.lock:
             if not attempt.is_far_ahead:
                 try:
+                    if attempt.save_folder is not None:
+                        for source in self._sources:
+                            source.watch_folder(key, attempt.save_folder)
                     readings = [(source.name, await source.read(key)) for source in self._sources]
                     attempt.take(readings, len(self._sources))
                 except Exception as error:  # noqa: BLE001 - the one seam at which an attempt's trouble ends

@@ -125,6 +125,22 @@ def test_a_checkpoint_folder_that_grows_is_life(timeline: Timeline) -> None:
         assert timeline.quiet(last + number * 10, last + number * 10 + 9, every_s=1) == []
 
 
+def test_a_save_that_grows_beyond_its_limit_is_no_hang_until_it_stops_growing(timeline: Timeline) -> None:
+    timeline.watched = replace(timeline.watched, hang_after_s=60.0)
+    last = timeline.steps(1, 20, 0.0)
+    timeline.phase(Phase.SAVING)
+    limit_s = timeline.watched.hang.phase_limit_s
+    for number in range(round(3 * limit_s / 30)):
+        timeline.see(Life(at=at(last + number * 30), what="checkpoint folder"))
+        assert timeline.quiet(last + number * 30, last + number * 30 + 29, every_s=1) == []
+    grew = last + 3 * limit_s - 30
+
+    assert timeline.quiet(grew + 30, grew + limit_s, every_s=5) == []
+    found = timeline.quiet(grew + limit_s, grew + 2 * limit_s, every_s=1)
+
+    assert [each.certainty for _, each in found] == [Certainty.SUSPECTED, Certainty.CONFIRMED]
+
+
 def test_a_pause_that_the_attempt_got_over_is_no_news_the_next_time(timeline: Timeline) -> None:
     last = timeline.steps(1, 20, 0.0)
     assert len(timeline.quiet(last, last + 40, every_s=1)) == 1

@@ -47,6 +47,17 @@ class Sighting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A plain file or a folder in a folder. `changed_ns` is its last change, by the file system's clock."""
+
+    name: str
+    identity: Identity
+    is_folder: bool
+    size_bytes: int
+    changed_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Listing:
     """The names of a folder, when they were listed, and since when its time of change has been the same."""
 
@@ -126,6 +137,27 @@ class Disk:
                 self._listed.clear()
             self._listed[folder] = _Listing(changed_ns=changed_ns, unchanged_since=since, listed_at=now, names=names)
         return names
+
+    def entries(self, folder: str, owners: frozenset[int], at_most: int) -> tuple[Entry, ...]:
+        """A folder that belongs to one of `owners`, as `.`, and of what is in it their plain files and folders.
+
+        Of a full one only the first `at_most` names count. Raises RefusedError, AbsentError.
+        """
+        with self._reached(folder) as reached, _said():
+            status = os.fstat(reached)
+            _check_owner(status.st_uid, owners)
+            found = [_entry(".", status)]
+            listed = os.open(".", _LISTED, dir_fd=reached)
+            try:
+                with os.scandir(listed) as names:
+                    for each in itertools.islice(names, at_most):
+                        with contextlib.suppress(FileNotFoundError):
+                            status = each.stat(follow_symlinks=False)
+                            plain = stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)
+                            found += [_entry(each.name, status)] if plain and status.st_uid in owners else []
+            finally:
+                os.close(listed)
+        return tuple(found)
 
     def open(self, path: str, owners: frozenset[int]) -> tuple[int, Sighting]:
         """Open a plain file that belongs to one of `owners`: its descriptor and what it is.
@@ -208,6 +240,16 @@ def _sighting(path: str, status: os.stat_result) -> Sighting:
         identity=(status.st_dev, status.st_ino),
         size_bytes=status.st_size,
         modified_at_s=status.st_mtime,
+    )
+
+
+def _entry(name: str, status: os.stat_result) -> Entry:
+    return Entry(
+        name=name,
+        identity=(status.st_dev, status.st_ino),
+        is_folder=stat.S_ISDIR(status.st_mode),
+        size_bytes=status.st_size,
+        changed_ns=status.st_mtime_ns,
     )
 
 

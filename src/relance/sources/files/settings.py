@@ -54,6 +54,10 @@ class FileSettings:
     files_per_attempt: int = 256
     open_files: int = 512
     """Open at once in this source (design 13)."""
+    folder_look_s: float = 30.0
+    """Between two looks at an attempt's checkpoint folder (operators.md 2); where there are many, longer."""
+    folder_entries: int = 1000
+    """Files and folders of a checkpoint folder and one level below it that a look counts."""
     threads: int = 4
     threads_at_most: int = 24
     """With those that hang on a file system that does not answer."""

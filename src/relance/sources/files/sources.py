@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 
 from relance.domain.keys import AttemptKey, JobKey
 from relance.domain.observations import Attachment, LogBlock, SeenUpTo
@@ -17,6 +18,7 @@ from relance.sources.files.chains import Budget, FileOutcome, FileRequest, read_
 from relance.sources.files.coverages import coverage_of
 from relance.sources.files.disks import Disk, RefusedError
 from relance.sources.files.following import Followed, Following
+from relance.sources.files.growths import Growths
 from relance.sources.files.lanes import Errand, Lanes, Unit
 from relance.sources.files.looks import Look, look
 from relance.sources.files.mounts import read_network_devices
@@ -55,6 +57,7 @@ class FileSource:
         self._clock = clock
         self._disk = disk if disk is not None else Disk(settings.roots, clock.monotonic)
         self._lanes = Lanes(clock, threads=settings.threads, at_most=settings.threads_at_most)
+        self._growths = Growths(self._disk, self._lanes, clock, settings)
         self._attempts: dict[AttemptKey, _Attempt] = {}
         self._late: list[_Attempt] = []
         self._ends: OrderedDict[JobKey, Positions] = OrderedDict()
@@ -96,6 +99,11 @@ class FileSource:
                 self._close_unwanted(state)
         self._kick.set()
 
+    def watch_folder(self, attempt: AttemptKey, path: str) -> None:
+        """Look now and then whether a folder of the attempt's user grows."""
+        if attempt in self._attempts:
+            self._growths.watch(attempt, path)
+
     async def read(self, attempt: AttemptKey) -> Reading:
         """Read what is new, within the byte budget of one read."""
         state = self._attempts.get(attempt)
@@ -130,6 +138,7 @@ class FileSource:
             coverage=coverage_of(following, stuck=stuck, failures=state.failures),
             seen=SeenUpTo(source=self.name, at=state.looked_at) if complete and state.looked_at is not None else None,
             more=state.more,
+            life=self._growths.life(attempt, following),
         )
 
     async def tails(self, attempt: AttemptKey, at_most_bytes: int) -> tuple[Attachment, ...]:
@@ -139,7 +148,7 @@ class FileSource:
             return ()
         budget = Budget(_TAILS_BYTES)
         units = [
-            Unit(key=request.path, mount=self._mount(request.path), work=_tail_work(self._disk, request, budget))
+            Unit(key=request.path, mount=self._mount(request.path), work=partial(tail_of, self._disk, request, budget))
             for request in state.following.tail_requests(self._clock.now(), at_most_bytes)
         ]
         ready = [unit for unit in units if not self._is_stuck(unit.mount)]
@@ -173,6 +182,7 @@ class FileSource:
         """Close all files and let the threads go; one that hangs is left to itself."""
         for key in list(self._attempts):
             self._leave(key)
+        await self._growths.close()
         self._lanes.close()
 
     # ------------------------------------------------------------------------------------------------ looks and reads
@@ -185,7 +195,11 @@ class FileSource:
         state.more = False
         patterns = self._patterns_to_look_at(state, now)
         looks = [
-            Unit(key=f"look {pattern}", mount=self._mount(pattern), work=_look_work(self._disk, following, pattern))
+            Unit(
+                key=f"look {pattern}",
+                mount=self._mount(pattern),
+                work=partial(look, self._disk, following.look_request(pattern)),
+            )
             for pattern in patterns or ()
         ]
         chains = following.requests(began, now, late_s=self._late_s(state))
@@ -222,7 +236,7 @@ class FileSource:
         units = [
             *looks,
             *(
-                Unit(key=name, mount=self._mount(name), work=_chain_work(self._disk, chain, budget))
+                Unit(key=name, mount=self._mount(name), work=partial(read_chain, self._disk, chain, budget))
                 for name, chain in chains.items()
             ),
         ]
@@ -247,8 +261,9 @@ class FileSource:
         """Take in what threads have finished, those that came late included."""
         blocks: list[LogBlock] = []
         for errand, files in list(state.errands):
+            stopped = errand.is_stopped  # asked first: what it does after this is taken the next time
             results, current = errand.take()
-            if errand.is_stopped:
+            if stopped:
                 state.errands.remove((errand, files))
             for key, chain in files.items():
                 for file in chain:
@@ -309,6 +324,7 @@ class FileSource:
     def _leave(self, key: AttemptKey) -> None:
         """Follow an attempt no longer, and remember where its logs ended."""
         state = self._attempts.pop(key)
+        self._growths.leave(key)
         kept = self._ends.get(key.job)
         if kept is None or AttemptKey.parse(kept.attempt).restart_count <= key.restart_count:
             self._ends[key.job] = state.following.positions()
@@ -344,11 +360,9 @@ class FileSource:
             return path
 
     def _is_stuck(self, mount: object) -> bool:
-        errand = self._stuck.get(mount)
-        if errand is not None and errand.hangs is None:
+        if mount in self._stuck and self._stuck[mount].hangs is None:
             del self._stuck[mount]
-            return False
-        return errand is not None
+        return mount in self._stuck
 
     def _note_stuck(self, errand: Errand) -> None:
         hanging = errand.hangs
@@ -384,16 +398,3 @@ class FileSource:
 
     def _late_s(self, state: _Attempt) -> float:
         return self._settings.network_late_s if self._is_network(state) else 0.0
-
-
-def _look_work(disk: Disk, following: Following, pattern: str) -> Callable[[], object]:
-    request = following.look_request(pattern)
-    return lambda: look(disk, request)
-
-
-def _chain_work(disk: Disk, requests: Sequence[FileRequest], budget: Budget) -> Callable[[], object]:
-    return lambda: read_chain(disk, requests, budget)
-
-
-def _tail_work(disk: Disk, request: FileRequest, budget: Budget) -> Callable[[], object]:
-    return lambda: tail_of(disk, request, budget)
