@@ -85,7 +85,7 @@ def _advise(
             record=record,
             verdict=verdict,
             progress=situation.progress.get(incident.attempt),
-            fleet=fleet_view(situation),
+            fleet=fleet_view(situation, incident),
             limits=situation.rules.limits,
             earlier=earlier_attempts(situation, record, incident),
             now=situation.now,

@@ -75,13 +75,17 @@ class Situation:
             record=record,
             incident=incident,
             view=view,
-            looked=report is not None and report.complete and report.as_of >= incident.opened_at,
+            looked=_shows_all_since(report, incident),
             as_of=report.as_of if report is not None else self.now,
             progress=dict(self.progress),
             kinds=frozenset(finding.kind for finding in self.of_incident(incident)),
             limits=self.rules.limits,
             now=self.now,
         )
+
+
+def _shows_all_since(report: ClusterReport | None, incident: Incident) -> bool:
+    return report is not None and report.complete and report.as_of >= incident.opened_at
 
 
 def findings_of(recorded: tuple[Recorded, ...]) -> dict[str, Finding]:
@@ -113,15 +117,19 @@ def case_file(situation: Situation, record: JobRecord, incident: Incident) -> Ca
     )
 
 
-def fleet_view(situation: Situation) -> FleetView:
-    """The cluster around the incident, as policy sees it."""
+def fleet_view(situation: Situation, incident: Incident) -> FleetView:
+    """The cluster around the incident, as policy sees it.
+
+    A look that does not show the job says that it is gone only if it is whole and newer than the incident.
+    """
     report, view = situation.report, situation.view
+    tells = view is not None or _shows_all_since(report, incident)
     others = tuple(
         job for job in (report.jobs if report else ())
         if view is not None and job.user == view.user and job.raw_id != view.raw_id
     )  # fmt: skip
     return FleetView(
-        as_of=report.as_of if report else None,
+        as_of=report.as_of if report is not None and tells else None,
         facts=report.facts if report else None,
         job=view,
         others=others,
