@@ -60,6 +60,15 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     assert max(len(line) for line in text.splitlines()) <= width
 
 
+def test_on_a_low_terminal_only_what_goes_on_now_has_a_panel() -> None:
+    active = replace(acted.good_account(FaultName.HANG).act, phase=Phase.BROKEN)
+    acts = [acted.good_account(name).act for name in FaultName if name is not FaultName.HANG]
+    text = shown(screens.screen(scene(*acts, active), 24), 80)
+    assert len(text.splitlines()) <= 24
+    assert text.count("\N{BOX DRAWINGS LIGHT ARC DOWN AND RIGHT}") == 1
+    assert "a rank is killed  recovered; the job is completed" in text
+
+
 def test_before_a_fault_the_panel_says_what_it_waits_for() -> None:
     text = shown(screens.screen(scene(Act(fault=acted.fault(FaultName.HANG)))))
     assert "waiting for its turn" in text

@@ -85,7 +85,7 @@ def faults(hang_after_s: float) -> tuple[Fault, ...]:
             name=FaultName.HANG,
             job="llama-hang",
             title="a rank hangs",
-            done="SIGSTOP to rank 5; its peers wait for it",
+            done=f"SIGSTOP to rank 5; its peers wait for it; the job's own limit for silence is {hang_after_s:g} s",
             rank=5,
             hang_after_s=hang_after_s,
             expectation=Expectation(

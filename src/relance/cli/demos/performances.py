@@ -83,7 +83,7 @@ class _Live:
         self._live.stop()
 
     def __call__(self, scene: Scene) -> None:
-        self._live.update(screens.screen(scene))
+        self._live.update(screens.screen(scene, self._live.console.size.height))
 
 
 class _Lines:

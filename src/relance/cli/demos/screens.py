@@ -16,13 +16,17 @@ from relance.cli.demos.faults import FaultName
 from relance.cli.demos.plays import Scene
 from relance.cli.demos.results import MILESTONE_WORDS, advice, milestone_line, outcome, verdict
 
+_ROWS = 30
+"""So many rows have room for all panels."""
+_AT_REST = frozenset({Phase.WAITING, Phase.MENDED, Phase.OVER})
 _LAST_COLUMNS = ("detect", "act", "first_step", "beyond", "over")
 _GOOD, _BAD, _QUIET, _NOW = "green", "red", "dim", "cyan"
 
 
-def screen(scene: Scene) -> RenderableType:
-    """The live display."""
-    return Group(_head(scene), *(_panel(act, scene) for act in scene.acts), _foot(scene))
+def screen(scene: Scene, rows: int = _ROWS) -> RenderableType:
+    """The live display, for a terminal of so many rows: on a low one only what goes on now has a panel."""
+    parts = [_line(act, scene) if rows < _ROWS and act.phase in _AT_REST else _panel(act, scene) for act in scene.acts]
+    return Group(_head(scene), *parts, _foot(scene))
 
 
 def _head(scene: Scene) -> Text:
@@ -49,6 +53,13 @@ def _panel(act: Act, scene: Scene) -> Panel:
     )
 
 
+def _line(act: Act, scene: Scene) -> Text:
+    wrong = scene.problems.get(act.fault.name)
+    words = outcome(act) if not wrong else "; ".join(wrong)
+    line = Text(no_wrap=True, overflow="ellipsis")
+    return line.append(f"  {act.fault.title}", style=_colour(act, wrong)).append(f"  {words}", style=_QUIET)
+
+
 def _body(act: Act, wrong: tuple[str, ...] | None) -> Iterator[RenderableType]:
     if act.phase in (Phase.WAITING, Phase.WARMING, Phase.READY):
         yield Text(_warm_up(act), style=_QUIET, no_wrap=True, overflow="ellipsis")
@@ -58,7 +69,9 @@ def _body(act: Act, wrong: tuple[str, ...] | None) -> Iterator[RenderableType]:
         yield Text.assemble(("seconds: ", _QUIET), milestone_line(act))
     if verdict(act):
         yield Text(verdict(act), no_wrap=True, overflow="ellipsis")
-        yield Text.assemble((advice(act), "bold"), f": {outcome(act)}")
+        yield Text.assemble(
+            ("advice: ", _QUIET), (advice(act) or "not yet", "bold"), ("  outcome: ", _QUIET), outcome(act)
+        )
     elif act.phase is Phase.OVER or act.fault.expectation.is_left_alone:
         yield Text(outcome(act))
     for sentence in wrong or ():
