@@ -73,7 +73,7 @@ def _explain(case: CaseFile, clues: tuple[Clue, ...]) -> tuple[Explanation, ...]
     late = second_thoughts(clues)
     if late is not None and (not ranked or ranked[0].trust >= Trust.CASCADE):
         return (late, *ranked)
-    return ranked or (_nothing(case),)
+    return ranked or (_nothing(case, clues),)
 
 
 def _special(case: CaseFile, best: Explanation) -> Prescription | None:
@@ -123,10 +123,13 @@ def _unharmed(cause: str, because: str, clues: tuple[Clue, ...], domain: FaultDo
     )
 
 
-def _nothing(case: CaseFile) -> Explanation:
-    """No sign at all: nothing is wrong where the attempt did not fail, else it cannot be told."""
+def _nothing(case: CaseFile, clues: tuple[Clue, ...]) -> Explanation:
+    """No sign at all: nothing is wrong where nothing ended, else it cannot be told."""
     if _is_over(case):
         return _unharmed("ended_without_a_sign", "it ended, and nothing shows why", (), domain=FaultDomain.UNKNOWN)
+    if death_is_proven(case) and not (clues and all(clue.outlived for clue in clues)):
+        because = "a process of it ended, and nothing shows why"
+        return _unharmed("ended_without_a_sign", because, (), domain=FaultDomain.UNKNOWN)
     return _unharmed("healthy", "no sign of a fault was seen", ())
 
 

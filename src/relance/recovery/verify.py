@@ -167,6 +167,8 @@ def _by_advice(evidence: Evidence, view: JobView) -> tuple[e.JobEvent, ...]:
         return (_close(incident, e.IncidentEnd.LEFT, f"{incident.approval.by} denied the advice", now),)
     if advice is None or verdict is None or advice.hold or incident.state is not S.ADVISED or not view.state.is_over:
         return ()
+    if not _knows_the_end(evidence):
+        return ()
     if advice.action is Remedy.STOP:
         return (_close(incident, e.IncidentEnd.STOPPED, advice.reasons[0] if advice.reasons else "stop", now),)
     if advice.action is Remedy.NONE:
@@ -174,6 +176,18 @@ def _by_advice(evidence: Evidence, view: JobView) -> tuple[e.JobEvent, ...]:
         end = e.IncidentEnd.JOB_ENDED if verdict.domain is FaultDomain.NONE else e.IncidentEnd.LEFT
         return (_close(incident, end, reason, now),)
     return ()
+
+
+def _knows_the_end(evidence: Evidence) -> bool:
+    """Whether the advice in force rests on how the attempt ended.
+
+    What was said of a running attempt, such as that nothing is wrong, does not hold for one that has failed since: its
+    end is a finding of its own, which is judged first. A look may show the end a moment before the history has it.
+    """
+    incident = evidence.incident
+    attempt = evidence.record.attempt(incident.attempt)
+    ended = attempt is None or attempt.outcome is not None
+    return ended and incident.judged_findings == len(incident.findings)
 
 
 def _we_cancel(incident: Incident) -> bool:

@@ -278,6 +278,24 @@ SITUATIONS: dict[str, tuple[CaseFile, FaultDomain, str, Remedy, tuple[str, ...]]
     "nothing at all": (
         case(job=RUNNING), FaultDomain.NONE, "healthy", Remedy.NONE, (),
     ),
+    "a process that ended, and the scheduler does not say so yet": (
+        case(findings=(finding(EXITED, signs=frozenset({Sign.PROCESS_DEATH})),), job=RUNNING),
+        FaultDomain.UNKNOWN,
+        "ended_without_a_sign",
+        Remedy.RESTART,
+        (),
+    ),
+    "a process that ended long before the last step": (
+        case(
+            findings=(finding(EXITED, signs=frozenset({Sign.PROCESS_DEATH})),),
+            job=RUNNING,
+            progress=trained_until(290),
+        ),
+        FaultDomain.NONE,
+        "healthy",
+        Remedy.NONE,
+        (),
+    ),
     "a doubtful row of a host is weak": (
         case(DOUBTFUL, timeout(100, 0)), FaultDomain.HARDWARE, "pcie_nonfatal", Remedy.RESTART, ("n2",),
     ),

@@ -7,9 +7,14 @@ from dataclasses import replace
 import pytest
 
 from relance.domain import events as e
+from relance.domain.advice import Advice
+from relance.domain.clocks import Stamp
+from relance.domain.faults import FaultDomain, Remedy
 from relance.domain.progress import Progress
 from relance.domain.records import JobRecord
+from relance.domain.verdicts import Verdict
 from relance.domain.views import JobState
+from relance.recovery.intake import job_events
 from relance.recovery.verify import verification, wake_at
 from tests.unit.recovery.situations import AGAIN, FAILED, REQUEUED, RUNNING, at, evidence, folded, seen, with_incident
 
@@ -115,3 +120,29 @@ def test_a_suspicion_that_heals_ends_by_itself() -> None:
 def test_a_job_that_cannot_be_read_is_not_taken_for_gone() -> None:
     unseen = replace(evidence(_failed(), None, at(500)), looked=False)
     assert verification(unseen) == ()
+
+
+def _said_to_be_healthy(record: JobRecord) -> JobRecord:
+    """The record after a verdict and an advice on what it holds: nothing is wrong."""
+    incident = record.incidents[-1]
+    verdict = Verdict(
+        domain=FaultDomain.NONE, cause="healthy", summary="no sign", remedy=Remedy.NONE, remedy_reason="nothing",
+        confidence=0.8, fingerprint="fp",
+    )  # fmt: skip
+    advice = Advice(
+        id="adv-1", incident_id=incident.id, attempt=incident.attempt, generation=1, action=Remedy.NONE,
+        reasons=("nothing is wrong",), guards=(), issued_at=at(92), expires_at=at(500),
+    )  # fmt: skip
+    stamp = Stamp(at=at(92), clock="server")
+    reached = e.VerdictReached(incident_id=incident.id, verdict=verdict, findings=len(incident.findings), at=stamp)
+    return folded([reached, e.AdviceIssued(incident_id=incident.id, advice=advice, at=stamp)], record)
+
+
+def test_what_was_said_of_a_running_attempt_does_not_end_the_incident_of_one_that_failed_since() -> None:
+    record = _said_to_be_healthy(with_incident(seen(RUNNING)))
+    assert verification(evidence(record, FAILED, at(101))) == (), "the history does not know the end yet"
+    record = folded(job_events(record, FAILED, (), None, at(101)), record)
+    assert len(record.incidents[-1].findings) == 2, "the end is a finding of its own"
+    assert verification(evidence(record, FAILED, at(101))) == (), "the end is not judged yet"
+    (closed,) = verification(evidence(_said_to_be_healthy(record), FAILED, at(102)))
+    assert isinstance(closed, e.IncidentClosed)
