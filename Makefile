@@ -1,7 +1,7 @@
 # `make` alone prints this help. ARGS reaches the command behind a target: make test ARGS="tests/unit -k lock"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test demo bench soak docs lock
+.PHONY: help setup check test demo bench picture soak docs lock
 
 BIN := .venv/bin
 ARGS ?=
@@ -27,6 +27,9 @@ demo: setup ## the main job: break a real training run in five ways and watch it
 bench: setup ## measure, and hold the bars; prints JSON
 	@test -d bench || { echo 'bench: this checkout has no benchmarks (no folder bench/)' >&2; exit 1; }
 	@$(BIN)/python -m bench $(ARGS)
+
+picture: setup ## make the pictures of the README anew, from a run of the demonstration
+	@$(BIN)/python scripts/picture.py
 
 soak: setup ## the hours-long tests that `make test` samples
 	@scripts/components

@@ -5,6 +5,7 @@ The demonstration itself writes its screen as SVG. The page needs Chromium; with
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import shutil
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,13 +28,14 @@ PICTURES = ROOT / "docs" / "pictures"
 JOB = "llama-node"
 WINDOW = "1280,1500"
 LIMIT_S = 240
+_HELD_OPEN_S = 20.0
 _PASSED_ON = ("content-type", "content-security-policy")
 
 
 def main() -> int:
     """Make them; 0 when the demonstration came out right."""
     PICTURES.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="relance-picture-") as folder:
+    with tempfile.TemporaryDirectory(prefix="relance-demo-") as folder:
         argv = [sys.executable, "-m", "relance", "demo", "--headless", "--keep-running", "--folder", folder]
         demo = subprocess.Popen([*argv, "--picture", str(PICTURES / "demo.svg")], stdout=subprocess.PIPE, text=True)
         try:
@@ -109,8 +112,8 @@ def _with_cookie(host: str, cookie: str) -> type[BaseHTTPRequestHandler]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            if self.path.startswith(("/events", "/api/")):  # a picture needs no live updates
-                self.send_error(204)
+            if self.path.startswith("/api/"):
+                self._hold_open()
                 return
             answer = ask(host, "GET", self.path, headers={"Cookie": cookie})
             body = answer.read()
@@ -120,6 +123,15 @@ def _with_cookie(host: str, cookie: str) -> type[BaseHTTPRequestHandler]:
                     self.send_header(name, value)
             self.end_headers()
             self.wfile.write(body)
+
+        def _hold_open(self) -> None:
+            """A stream of events in which nothing happens: what the page shows is what it was sent."""
+            self.send_response(200)
+            self.send_header("Content-Type", "text/event-stream")
+            self.end_headers()
+            with contextlib.suppress(OSError):
+                self.wfile.write(b"event: ready\ndata: {}\n\n")
+                time.sleep(_HELD_OPEN_S)
 
         def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
             """Say nothing."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from relance.cli.demos.results import result
 from relance.ports.clocks import SystemClock
 
 _PICTURE_COLUMNS = 132
+_FONTS = re.compile(r"\s*@font-face \{.*?\}", re.DOTALL)
 _REFRESH_PER_S = 4
 
 
@@ -50,14 +52,20 @@ def perform(plan: Plan, telling: Telling, pause: Callable[[float], None]) -> boo
 
 def _tell_end(scene: Scene, telling: Telling, console: Console) -> None:
     if telling.picture is not None:
-        recorder = screens.recording(_PICTURE_COLUMNS)
-        recorder.print(screens.screen(scene))
-        recorder.print(screens.ending(scene))
-        recorder.save_svg(str(telling.picture), title="relance demo")
+        telling.picture.write_text(_picture(scene), encoding="utf-8")
     console.print(screens.ending(scene))
     if telling.as_json:
         sys.stdout.write(json.dumps(result(scene), indent=2) + "\n")
         sys.stdout.flush()
+
+
+def _picture(scene: Scene) -> str:
+    """The last screen as SVG, without the fonts that it would fetch from a server of others."""
+    recorder = screens.recording(_PICTURE_COLUMNS)
+    recorder.print(screens.screen(scene))
+    recorder.print(screens.ending(scene))
+    drawn = recorder.export_svg(title="relance demo")
+    return _FONTS.sub("", drawn).replace("Fira Code,", "").replace("Fira Code", "monospace")
 
 
 def _wait(scene: Scene, console: Console, pause: Callable[[float], None]) -> None:
