@@ -1,4 +1,7 @@
-"""`python -m bench [NAME...] [--quick] [--json] [--keep]`: measure, and hold the bars."""
+"""`python -m bench [NAME...] [--quick] [--json]`: measure, and hold the bars.
+
+The result goes to standard output as JSON, and into `docs/reference/measured`, where a quick one replaces no full one.
+"""
 
 from __future__ import annotations
 
@@ -23,22 +26,21 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="bench", description="Measure, and hold the bars.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"which; default all: {', '.join(NAMES)}")
     parser.add_argument("--quick", action="store_true", help="fewer and shorter runs, for a first look")
-    parser.add_argument("--json", action="store_true", help="only JSON on standard output")
-    parser.add_argument("--keep", action="store_true", help="write the results to docs/reference/measured")
+    parser.add_argument("--json", action="store_true", help="say nothing but the JSON, not even on standard error")
     options = parser.parse_args()
     if unknown := [name for name in options.names if name not in NAMES]:
         parser.error(f"no benchmark {', '.join(unknown)}; there are {', '.join(NAMES)}")
     results: list[Result] = []
     for name in options.names or NAMES:
-        _say(f"{name} ...")
+        if not options.json:
+            _say(f"{name} ...")
         result = _measured(name, quick=options.quick)
         results.append(result)
-        _tell(result)
-    if options.keep:
-        kept(results, SystemClock().now().date().isoformat())
-    if options.json:
-        found = {"machine": machine(), "commit": commit(), "results": {each.name: each.data for each in results}}
-        sys.stdout.write(json.dumps(found, indent=2) + "\n")
+        kept([result], SystemClock().now().date().isoformat())
+        if not options.json:
+            _tell(result)
+    found = {"machine": machine(), "commit": commit(), "results": {each.name: each.data for each in results}}
+    sys.stdout.write(json.dumps(found, indent=2) + "\n")
     return 0 if all(result.is_held for result in results) else 1
 
 

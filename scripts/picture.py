@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 PICTURES = ROOT / "docs" / "pictures"
 JOB = "llama-node"
-WINDOW = "1280,1500"
+WINDOW = "1280,1900"
 LIMIT_S = 240
 _HELD_OPEN_S = 20.0
 _PASSED_ON = ("content-type", "content-security-policy")
