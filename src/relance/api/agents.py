@@ -79,7 +79,7 @@ async def record(_: Reporter, parts: Parts, request: Request) -> JSONResponse:
 async def wait(
     _: Reporter,
     parts: Parts,
-    after: Annotated[int, Query(ge=0)],
+    after: Annotated[int, Query(ge=0, le=2**63 - 1)],
     timeout_s: Annotated[float, Query(ge=0, le=600)],
 ) -> JSONResponse:
     """The history's head as soon as it is beyond a position, or after the time-out, which the server may shorten."""

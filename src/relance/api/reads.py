@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from http import HTTPStatus
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Request
@@ -16,12 +17,18 @@ from relance.recovery.queries import MOST_ROWS
 from relance.recovery.rows import AdviceRow, HistoryRow, IncidentItem, JobRow, JobStage, NodeRow, StageRow
 from relance.recovery.stories import IncidentStory, JobStory
 from relance.serving.feeds import Feeds
+from relance.serving.problems import Problem, ProblemError
 
 router = APIRouter(tags=["reading"])
 
 Limit = Annotated[int, Query(ge=1, le=MOST_ROWS)]
 Cluster = Annotated[str | None, Query(max_length=80)]
-Position = Annotated[int | None, Query(ge=0)]
+_OUT_OF_RANGE = Problem(
+    status=HTTPStatus.UNPROCESSABLE_ENTITY, code="bad_input", message="query.since: not a time that UTC can express"
+)
+MOST_POSITION = 2**63 - 1
+"""What the database can count to."""
+Position = Annotated[int | None, Query(ge=0, le=MOST_POSITION)]
 
 
 @router.get("/me", response_model=WhoIsAsking)
@@ -110,7 +117,7 @@ async def events(
     request: Request,
     _: Reader,
     after: Position = None,
-    last_event_id: Annotated[int | None, Header(ge=0)] = None,
+    last_event_id: Annotated[int | None, Header(ge=0, le=MOST_POSITION)] = None,
 ) -> Response:
     """Server-sent events: one `recorded` message per event of the history, its id the position.
 
@@ -121,5 +128,10 @@ async def events(
 
 
 def _with_zone(at: datetime | None) -> datetime | None:
-    """A time without a zone is taken as UTC."""
-    return at.replace(tzinfo=UTC) if at is not None and at.tzinfo is None else at
+    """The time in UTC; one without a zone is taken as that. Raises ProblemError for one that UTC cannot express."""
+    if at is None or at.tzinfo is None:
+        return at.replace(tzinfo=UTC) if at is not None else None
+    try:
+        return at.astimezone(UTC)
+    except OverflowError:
+        raise ProblemError(_OUT_OF_RANGE) from None

@@ -49,9 +49,10 @@ async def _up(settings: Settings) -> None:
     clock = SystemClock()
     pack_checked = site_pack(settings)  # a broken rule file is said before anything is opened
     server = await open_server(settings, clock)
+    roles: dict[str, Role] = {}
     closing: list[Closing] = []
     try:
-        roles = _server_roles(server, settings, clock, closing)
+        roles |= _server_roles(server, settings, clock, closing)
         for cluster in settings.clusters:
             watcher = open_watcher(cluster, pack_checked, server.backend, clock)
             closing.append(watcher.close)
@@ -61,7 +62,7 @@ async def _up(settings: Settings) -> None:
                 closing.append(controller.close)
                 roles[f"controller of {cluster.name}"] = controller.controller.run()
     except BaseException:
-        await server.close()
+        await _undo(roles, (*closing, server.close))
         raise
     await run_roles(roles, (*closing, server.close))
 
@@ -117,6 +118,14 @@ async def _apart(settings: Settings, *, watchers: bool = False, controllers: boo
                 closing.append(controller.close)
                 roles[f"controller of {cluster.name}"] = controller.controller.run()
     except BaseException:
-        await backend.close()
+        await _undo(roles, (*closing, backend.close))
         raise
     await run_roles(roles, (*closing, backend.close))
+
+
+async def _undo(roles: dict[str, Role], close: tuple[Closing, ...]) -> None:
+    """Give back what was opened for roles that do not run, because a later one could not be opened."""
+    for role in roles.values():
+        role.close()
+    for step in close:
+        await step()

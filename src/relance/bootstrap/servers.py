@@ -89,6 +89,11 @@ async def open_server(settings: Settings, clock: Clock) -> Server:
         holder = f"{socket.gethostname()} pid {os.getpid()} since {clock.now().isoformat(timespec='seconds')}"
         await history.lock_exclusively(holder)
         return await _wire(settings, folder, history, listening, clock)
+    except OSError as error:
+        listening.close()
+        await history.close()
+        message = f"cannot write in the state folder {folder.path}: {error.strerror or error}"
+        raise SettingError(message) from error
     except BaseException:
         listening.close()
         await history.close()
@@ -117,6 +122,8 @@ async def _wire(
     url = _url(settings.server.host, listening)
     say_where(folder, url)
     _LOG.info("listening", url=url, clusters=[cluster.name for cluster in settings.clusters])
+    if not settings.clusters:
+        _LOG.warning("no cluster", text="the settings name no cluster, so no job is seen; give some with --config FILE")
     return Server(
         folder=folder,
         history=history,

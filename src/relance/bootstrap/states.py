@@ -87,10 +87,14 @@ def write_private(path: Path, text: str) -> None:
 
 
 def session_key(folder: StateFolder) -> bytes:
-    """The key that signs sessions, made at the first start."""
+    """The key that signs sessions, made at the first start. Raises SettingError when it is no such key."""
     if not folder.session_key.exists():
         write_private(folder.session_key, secrets.token_hex(32) + "\n")
-    return bytes.fromhex(read_secret(folder.session_key))
+    try:
+        return bytes.fromhex(read_secret(folder.session_key))
+    except ValueError as error:
+        message = f"{folder.session_key} holds no key: remove it, and a new one is made (sessions end)"
+        raise SettingError(message) from error
 
 
 def say_where(folder: StateFolder, url: str) -> None:

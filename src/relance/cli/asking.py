@@ -48,6 +48,9 @@ def asks(command: Callable[..., None]) -> Callable[..., None]:
     return asking
 
 
+_MOST_S = 36_500 * 86_400.0
+
+
 class Duration(click.ParamType[float]):
     """A duration such as `90s`, `30m`, `4h` or `2d`, in seconds."""
 
@@ -58,4 +61,7 @@ class Duration(click.ParamType[float]):
         found = re.fullmatch(r"(\d{1,6})([smhd])", str(value))
         if found is None or int(found[1]) == 0:
             self.fail(f"{value!r} is not a duration; write 90s, 30m, 4h or 2d", param, ctx)
-        return float(found[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[found[2]]
+        seconds = float(found[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[found[2]]
+        if seconds > _MOST_S:
+            self.fail(f"{value!r} is longer than a hundred years", param, ctx)
+        return seconds

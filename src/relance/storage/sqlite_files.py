@@ -143,7 +143,13 @@ def _create(place: SqlitePlace) -> None:
 
 
 def _lock(place: SqlitePlace, holder: str) -> int:
-    lock = os.open(place.lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        lock = os.open(place.lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StorageUnusableError(
+            f"{place} cannot be locked: {place.lock_path} cannot be opened ({error.strerror}); "
+            "let this account write to it, or remove it when no Relance runs"
+        ) from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

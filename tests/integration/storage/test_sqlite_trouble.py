@@ -199,3 +199,10 @@ async def test_commits_wait_for_the_disk(open_history: Open) -> None:
     finally:
         event.remove(Engine, "checkin", on_checkin)
     assert set(modes) == {("wal", 2)}
+
+
+async def test_a_lock_file_that_cannot_be_opened_is_named(path: Path, open_history: Open) -> None:
+    history = await open_history()
+    path.with_name(path.name + ".lock").mkdir()
+    with pytest.raises(StorageUnusableError, match="cannot be locked"):
+        await history.lock_exclusively("a test")

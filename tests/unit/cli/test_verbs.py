@@ -7,6 +7,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
+from relance.cli.failures import ExitCode
 from relance.cli.main import VERBS, Verbs, main
 
 OWN = """
@@ -142,3 +143,9 @@ def test_a_setting_given_on_the_command_line_needs_a_name_and_a_value() -> None:
     told = run("up", "--set", "server.port")
     assert told.exit_code == 2
     assert "NAME=VALUE" in told.stderr
+
+
+def test_a_duration_beyond_all_calendars_is_refused() -> None:
+    told = run("figures", "--last", "999999d")
+    assert told.exit_code == ExitCode.USAGE
+    assert "a hundred years" in told.output
