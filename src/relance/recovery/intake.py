@@ -231,7 +231,7 @@ def _may_open(record: JobRecord, finding: Finding, closed: set[AttemptKey]) -> b
 
 def _close_older(record: JobRecord, finding: Finding, opened: dict[AttemptKey, str], now: datetime) -> list[e.JobEvent]:
     """An incident of an earlier attempt ends as relapsed when the next attempt opens its own."""
-    reason = f"attempt {finding.attempt.restart_count} has an incident of its own"
+    reason = f"attempt {finding.attempt.restart_count + 1} has an incident of its own"
     return [
         e.IncidentClosed(incident_id=item.id, end=e.IncidentEnd.RELAPSED, reason=reason, at=now)
         for item in record.incidents

@@ -109,6 +109,7 @@ def test_the_next_attempt_s_own_finding_ends_the_older_incident_as_relapsed() ->
     record = folded(job_events(record, AGAIN, (), None, at(106)), record)
     record = folded(finding_events(record, (crash(SECOND),), at(110)), record)
     assert [item.end for item in record.incidents] == [e.IncidentEnd.RELAPSED, None]
+    assert record.incidents[0].end_reason == "attempt 2 has an incident of its own"
     assert record.open_incident is not None
     assert record.open_incident.attempt == SECOND
 
