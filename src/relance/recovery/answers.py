@@ -281,7 +281,9 @@ def _resumed_at(before: Progress | None, after: Progress | None) -> int | None:
         return after.loaded_step
     if after is not None and after.first_step is not None:
         return after.first_step - 1
-    return before.checkpoint_durable if before else None
+    if before is None or before.checkpoint_durable is not None:
+        return before.checkpoint_durable if before else None
+    return 0 if before.started_cold else before.loaded_step
 
 
 def alarm(facts: JobFacts, did_not_resume: bool) -> str:  # noqa: FBT001 - a fact about the job
