@@ -67,7 +67,8 @@ def settings_page() -> str:
     lines = [
         "# Settings", "",
         "A settings file is YAML: `relance up --config FILE`, or `$RELANCE_CONFIG`. `$RELANCE_STATE_DIR` sets the",
-        "state folder. A name that is not listed here is an error. The limits have a page: [](limits.md).", "",
+        "state folder; with neither it is `$XDG_STATE_HOME/relance`, else `~/.local/state/relance`. A name that is not",
+        "listed here is an error. The limits have a page: [](limits.md).", "",
     ]  # fmt: skip
     for group, title in _GROUPS:
         lines += [f"## {title}", "", "| setting | default | meaning |", "| --- | --- | --- |"]

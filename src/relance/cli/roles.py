@@ -77,7 +77,10 @@ def _run(role: str, config: Path | None, overrides: tuple[str, ...], log_level: 
         "controller": bootstrap.run_controller,
     }[role]
     try:
-        start(load_settings(config, dict(_override(text) for text in overrides)))
+        settings = load_settings(config, dict(_override(text) for text in overrides))
+        if not settings.clusters:
+            click.echo("relance: no cluster is set up, so no job is seen; name some in a file: --config FILE", err=True)
+        start(settings)
     except (SettingError, HistoryError) as error:
         raise FailureError(str(error)) from error
 

@@ -99,4 +99,6 @@ def _put(data: dict[str, object], names: list[str], value: object) -> None:
 
 
 def _sentence(where: tuple[int | str, ...], what: str) -> str:
+    if what == "Extra inputs are not permitted":
+        what = "no such setting"
     return f"{'.'.join(str(part) for part in where)}: {what.removeprefix('Value error, ')}"

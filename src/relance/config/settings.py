@@ -38,7 +38,7 @@ class ClusterSettings(_Strict):
     log_roots: tuple[Path, ...] = (Path("/"),)
     """Job logs are only opened below these folders."""
     opt_in: Literal["all", "none"] | tuple[str, ...] = "none"
-    """Partitions whose jobs need no wish of their own: `all`, `none`, or their names."""
+    """Partitions whose jobs need no wish of their own: `all`, `none`, or a list of their names."""
     progress_patterns: dict[str, str] = Field(default_factory=dict)
     """A pattern (RE2 syntax, with groups such as `step` and `loss`) by partition, for logs of no known framework."""
     hang_after_s: Annotated[float, Field(ge=1)] | None = None
@@ -52,6 +52,14 @@ class ClusterSettings(_Strict):
     @classmethod
     def _read_limits(cls, data: object) -> object:
         return read_limits(data) if isinstance(data, dict) else data
+
+    @field_validator("opt_in", mode="before")
+    @classmethod
+    def _is_a_list_of_names(cls, value: object) -> object:
+        if isinstance(value, str) and value not in {"all", "none"}:
+            message = f"should be all, none, or a list of partitions such as [{value}]"
+            raise ValueError(message)
+        return value
 
     @field_validator("kernel_log")
     @classmethod
