@@ -83,6 +83,8 @@ def _show(screen: Screen, verdict: Verdict, fault: str, progress: Progress) -> N
         screen.fact("next best", f"{wordings.name(verdict.runner_up.cause)}: {verdict.runner_up.reason}", "quiet")
     for gap in verdict.gaps:
         screen.fact("not seen", gap, "quiet")
+    if progress.step is None and not verdict.evidence:
+        screen.fact("not seen", "neither a step nor a fault was recognised in these logs: no proof of good health")
 
 
 def _report(verdict: Verdict, fault: str, progress: Progress, logs: tuple[str, ...]) -> dict[str, object]:

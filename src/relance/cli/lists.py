@@ -134,7 +134,9 @@ def nodes(ask: Asking, /, cluster: str | None, every: bool) -> None:  # noqa: FB
                     for item in row.exclusions
                 )
                 or "-",
-                f"{len(row.suspicions)} times, last {clock(row.suspicions[-1][1])}" if row.suspicions else "-",
+                f"{wordings.count(len(row.suspicions), 'time')}, last {clock(row.suspicions[-1][1])}"
+                if row.suspicions
+                else "-",
             )
             for row in rows
             if every or not row.state.takes_work or row.exclusions or row.suspicions
@@ -180,6 +182,8 @@ def figures(ask: Asking, /, last_s: float, cluster: str | None) -> None:
         (_kind(one) for one in (*found.kinds, found.whole) if one.incidents),
         empty="nothing was measured",
     )
+    if found.incidents:
+        ask.screen.line("times since progress stopped: median / 90 % / 99 %")
 
 
 def _kind(one: KindFigures) -> tuple[str, ...]:

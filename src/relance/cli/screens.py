@@ -51,7 +51,7 @@ class Screen:
 
     def fact(self, name: str, text: str, tone: str = "") -> None:
         """A named sentence; the names of a block line up."""
-        line = Text(f"{name + ':':<14} ", style="bold")
+        line = Text().append(f"{name + ':':<14} ", style="bold")
         line.append_text(shown(text, tone))
         self._console.print(line, soft_wrap=True)
 
