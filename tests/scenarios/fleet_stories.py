@@ -36,6 +36,10 @@ def restarts_of_many_jobs_are_metered() -> Timeline:
     return line
 
 
+def _lets_go(event: e.ActionStarted) -> bool:
+    return event.kind is ActionKind.CONSTRAIN
+
+
 @story
 def many_owners_at_once_are_a_storm_that_parks_and_passes() -> Timeline:
     line = Timeline(until_s=2500)
@@ -47,6 +51,8 @@ def many_owners_at_once_are_a_storm_that_parks_and_passes() -> Timeline:
     line.want(62, 70, e.StormOpened, times=1)
     line.want(75, 90, e.ActionStarted, lambda event: event.kind is ActionKind.PARK, times=5)
     line.want(350, 400, e.StormCleared, times=1)
+    line.want(350, 371, e.ActionStarted, _lets_go, times=1)  # the canary, to its first step
+    line.want(350, 460, e.ActionStarted, _lets_go, times=5)
     line.never(e.ActionStarted, lambda event: event.kind is ActionKind.RESTART)
     line.want(62, 70, e.VerdictReached, lambda event: event.verdict.domain is FaultDomain.STORAGE)
     return line

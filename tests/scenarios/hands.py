@@ -160,8 +160,9 @@ class ControllerHand:
                 self._cluster.end(raw_id, JobState.CANCELLED, now, cancelled_by=990)
                 await self._tell(backend, doing, "end", now, ActionEnd.SUCCEEDED)
             elif doing.kind is ActionKind.CONSTRAIN:
-                self._cluster.change(raw_id, eligible_at=now, excluded=(*job.excluded, *advice.exclude))
-                await self._tell(backend, doing, "update", now)
+                when = advice.park_until if advice.park else now
+                self._cluster.change(raw_id, eligible_at=when, excluded=(*job.excluded, *advice.exclude))
+                await self._tell(backend, doing, "update", now, ActionEnd.SUCCEEDED if advice.park else None)
             elif job.restart_count == advice.attempt.restart_count:
                 self._cluster.requeue(raw_id, now, advice.park_until if advice.park else None)
                 await self._tell(backend, doing, "requeue", now, ActionEnd.SUCCEEDED if advice.park else None)

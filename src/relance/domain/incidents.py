@@ -11,6 +11,7 @@ from relance.domain import events as e
 from relance.domain.advice import ActionKind, Advice, Effect
 from relance.domain.clocks import Milestones, Stamp
 from relance.domain.keys import AttemptKey
+from relance.domain.ledgers import Verb
 from relance.domain.verdicts import Verdict
 
 
@@ -53,7 +54,7 @@ def _stay(*states: IncidentState) -> dict[IncidentState, IncidentState]:
 TRANSITIONS: Mapping[type, Mapping[IncidentState, IncidentState]] = {
     e.FindingAttached: _stay(*_ALIVE),
     e.VerdictReached: _to(S.JUDGED, *_BEFORE_ACTION),
-    e.AdviceIssued: _to(S.ADVISED, S.JUDGED, S.ADVISED),
+    e.AdviceIssued: _to(S.ADVISED, S.JUDGED, S.ADVISED, S.SETTLED),
     e.AdviceApproved: _stay(S.ADVISED),
     e.AdviceDenied: _stay(S.ADVISED),
     e.ActionPrepared: _stay(S.ADVISED),
@@ -102,6 +103,12 @@ class Action:
     started_at: datetime
     steps: tuple[str, ...] = ()
     """Ids of the steps reported so far."""
+    parks: bool = False
+    """Whether it gave the job a start time ahead: it waits, and is to be renewed or let go."""
+    after_park: bool = False
+    """Whether it goes on with a job that an earlier action of ours had put back into the queue."""
+    requeued: bool = False
+    """Whether its steps show that a requeue was sent and not refused."""
     end: str | None = None
     """Name of the event that ended it."""
     reason: str = ""
@@ -140,6 +147,11 @@ class Incident:
         return self.state is not S.CLOSED
 
     @property
+    def is_parked(self) -> bool:
+        """Whether the job waits with a start time that we gave it."""
+        return self.action is not None and self.action.parks and self.action.end == "ActionSucceeded"
+
+    @property
     def restart_begun(self) -> bool:
         """Whether a controller has begun an action on this attempt: then no newer advice is issued."""
         return self.action is not None
@@ -152,6 +164,8 @@ class Incident:
         somebody else had begun.
         """
         action = self.action
+        if action is not None and action.after_park:
+            return True
         if action is None or action.kind not in (ActionKind.RESTART, ActionKind.PARK):
             return False
         return self.times.act is not None or action.end not in ("ActionFailed", "ActionAbandoned")
@@ -207,7 +221,9 @@ def _apply(incident: Incident, event: e.JobEvent) -> Incident:  # noqa: C901, PL
             key = f"{event.advice_id}/{event.stage.value}/{event.effect.digest}"
             return replace(incident, prepared=(*incident.prepared, key), effect=event.effect)
         case e.ActionStarted():
-            return replace(incident, action=_action(event))
+            parks = incident.advice is not None and incident.advice.park
+            action = replace(_action(event, parks=parks), after_park=incident.is_parked)
+            return replace(incident, action=action)
         case e.ActionStepped():
             return _stepped(incident, event)
         case e.ActionSucceeded() | e.ActionFailed() | e.ActionUnknown() | e.ActionAbandoned():
@@ -246,7 +262,7 @@ def _denial(event: e.AdviceDenied) -> Approval:
     )
 
 
-def _action(event: e.ActionStarted) -> Action:
+def _action(event: e.ActionStarted, *, parks: bool) -> Action:
     return Action(
         id=event.action_id,
         advice_id=event.advice_id,
@@ -256,6 +272,7 @@ def _action(event: e.ActionStarted) -> Action:
         holder=event.holder,
         stage=event.stage.value,
         started_at=event.at,
+        parks=parks,
     )
 
 
@@ -264,7 +281,8 @@ def _stepped(incident: Incident, event: e.ActionStepped) -> Incident:
     if action is None or action.id != event.action_id:
         message = f"a step of action {event.action_id}, which incident {incident.id} does not know"
         raise ImpossibleEventError(message)
-    stepped = replace(action, steps=(*action.steps, event.step_id))
+    requeued = action.requeued or event.step == Verb.REQUEUE.value
+    stepped = replace(action, steps=(*action.steps, event.step_id), requeued=requeued)
     return replace(incident, action=stepped, times=_accepted(incident.times, event.accepted_at))
 
 

@@ -66,6 +66,8 @@ class StormLimits:
     workflows: int = 8
     bucket_burst: int = 3
     bucket_refill_s: float = 10.0
+    after_storm_s: float = 3600.0
+    """How long after a storm restarts are metered more slowly."""
     after_storm_refill_s: float = 6.0
     park_s: float = 1800.0
     park_max_s: float = 14400.0

@@ -5,9 +5,10 @@ from __future__ import annotations
 from relance.policy.decisions import decide, same_decision
 from relance.policy.gates import GateQuestion, gates, gates_open
 from relance.policy.questions import Question
-from relance.policy.storms import detect_storm, park_until, storm_has_passed
+from relance.policy.storms import RENEW_BEFORE, detect_storm, park_until, storm_has_passed
 
 __all__ = [
+    "RENEW_BEFORE",
     "GateQuestion",
     "Question",
     "decide",

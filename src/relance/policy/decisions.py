@@ -11,7 +11,7 @@ from relance.policy.attempts import Place, ended_at, place_of
 from relance.policy.guards import GuardRule, ask_guards, blocking, settled_at
 from relance.policy.plans import Plan, plan
 from relance.policy.questions import Question
-from relance.policy.storms import park_until
+from relance.policy.storms import RENEW_BEFORE, park_until
 
 _MIN_JOB_AGE_S = 300.0
 """How long Slurm remembers an ended job by default; taken where the scheduler's own facts are not known."""
@@ -72,7 +72,16 @@ def _parks(question: Question, chosen: Plan, held_by: tuple[GuardRule, ...]) -> 
     """
     names = {rule.name for rule in held_by}
     only_shared = _SHARED_CAUSE in names and not any(rule.for_parking for rule in held_by)
-    return only_shared and chosen.action.restarts and place_of(question) is Place.OVER
+    place = place_of(question)
+    return only_shared and chosen.action.restarts and (place is Place.OVER or _wants_renewal(question, place))
+
+
+def _wants_renewal(question: Question, place: Place) -> bool:
+    """Whether a job that we parked is about to start by itself."""
+    job = question.fleet.job
+    if place is not Place.REQUEUED or not question.incident.is_parked or job is None or job.eligible_at is None:
+        return False
+    return job.eligible_at - question.now <= RENEW_BEFORE
 
 
 def _parked_since(question: Question) -> datetime:

@@ -94,6 +94,8 @@ def _nobody_decided(asked: Asked) -> Reply:
 
 
 def _no_twin(asked: Asked) -> Reply:
+    if asked.question.incident.is_parked:
+        return Answer.YES, "the controller looks for a copy before it touches ours, and withdraws ours for it", None
     twin = no_twin(asked.question)
     return twin.answer, twin.reason, None
 

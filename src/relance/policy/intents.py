@@ -46,7 +46,7 @@ def nobody_decided(question: Question) -> Books:
         return Books(answer=Answer.UNKNOWN, reason="the scheduler does not show the job")
     if job.hold is Hold.UNKNOWN:
         return Books(answer=Answer.UNKNOWN, reason="whether somebody holds the job cannot be read")
-    if job.steps is None and job.state is JobState.FAILED and _is_this(job, question):
+    if job.steps is None and _is_this(job, question) and (job.state.is_failure or job.state is JobState.RUNNING):
         return Books(answer=Answer.UNKNOWN, reason="the steps cannot be read: a cancelled step cannot be ruled out")
     return Books(answer=Answer.YES, reason="nobody cancelled, preempted or held it")
 
@@ -104,8 +104,8 @@ def _by_place(question: Question) -> str | None:
 
 
 def _by_twin(question: Question) -> str | None:
-    if place_of(question) not in (Place.OVER, Place.REQUEUED):
-        return None
+    if place_of(question) not in (Place.OVER, Place.REQUEUED) or question.incident.is_parked:
+        return None  # a copy of a parked job is the controller's matter: it withdraws ours
     twin = no_twin(question)
     return f"nobody twice: {twin.reason}" if twin.answer is Answer.NO else None
 

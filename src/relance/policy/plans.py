@@ -44,6 +44,8 @@ def plan(question: Question) -> Plan:
     place = place_of(question)
     if somebody is not None:
         return Plan(action=Remedy.NONE, reasons=(somebody,))
+    if place is Place.REQUEUED and question.incident.is_parked:
+        return _of_parked(question)
     if place is Place.REQUEUED:
         return _beside_others(question)
     if place is Place.LIVING:
@@ -110,6 +112,20 @@ def _wait(question: Question, ending: Ending, *more: str) -> Plan:
     event = "the attempt ends, or is proven dead or stuck" if running else "the attempt ends"
     reasons = (ending.reason, *more, _because(question))
     return Plan(action=Remedy.WAIT, reasons=reasons, again_at=ending.ask_again_at, again_on=event)
+
+
+def _of_parked(question: Question) -> Plan:
+    """We gave it a start time ahead: it is let go when the shared cause has cleared, and renewed until then."""
+    parked, storm = question.incident.advice, question.fleet.storm
+    exclude = parked.exclude if parked is not None else ()
+    if question.verdict.remedy is Remedy.WAIT and storm is None:
+        reason = "it waits for what it depends on, and starts by itself at the time that we gave it"
+        return Plan(action=Remedy.WAIT, reasons=(reason, _because(question)))
+    return Plan(
+        action=Remedy.RESTART_EXCLUDING if exclude else Remedy.RESTART,
+        reasons=("it waits with a start time that we gave it", _because(question)),
+        exclude=exclude,
+    )
 
 
 def _beside_others(question: Question) -> Plan:

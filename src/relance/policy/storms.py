@@ -11,6 +11,8 @@ from relance.domain.fleet import Storm
 from relance.domain.limits import StormLimits
 from relance.domain.verdicts import FleetSign
 
+RENEW_BEFORE = timedelta(minutes=5)
+"""A parked job is given a later start this long before the one that it has."""
 _NOBODYS_FAULT = frozenset({FaultDomain.NONE, FaultDomain.USER, FaultDomain.SCHEDULER})
 """A preemption wave or a cancelled sweep is somebody's decision, not a fault that a restart could run into."""
 

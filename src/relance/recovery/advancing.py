@@ -16,7 +16,8 @@ from relance.domain.clocks import Stamp
 from relance.domain.incidents import Incident, IncidentState
 from relance.domain.records import JobRecord
 from relance.domain.verdicts import Verdict
-from relance.policy import Question, decide, same_decision
+from relance.domain.views import JobState
+from relance.policy import RENEW_BEFORE, Question, decide, same_decision
 from relance.recovery.situations import Situation, case_file, earlier_attempts, fleet_view
 from relance.recovery.verify import verification, wake_at
 
@@ -57,6 +58,8 @@ def _next(situation: Situation, record: JobRecord, incident: Incident) -> tuple[
     proof = verification(situation.evidence(record, incident))
     if proof:
         return proof, None
+    if _waits_parked(situation, incident) and incident.verdict is not None:
+        return _advise(situation, record, incident, incident.verdict)
     if incident.state not in _BEFORE_ACTION:
         return (), None
     verdict = attribute(case_file(situation, record, incident))
@@ -93,10 +96,20 @@ def _advise(
             read_to=situation.read_to(incident),
         )
     )
+    if incident.state is IncidentState.SETTLED and not fresh.may_begin:
+        return (), fresh  # it goes on waiting, and starts by itself if nobody comes
     in_force = old if incident.state is IncidentState.ADVISED else None
     if in_force is not None and not (_is_looking(situation) and _is_due(in_force, fresh, situation.now)):
         return (), fresh
     return (e.AdviceIssued(incident_id=incident.id, advice=fresh, at=Stamp(at=situation.now, clock="server")),), fresh
+
+
+def _waits_parked(situation: Situation, incident: Incident) -> bool:
+    """Whether the job waits with a start time that we gave it: then it is decided on again."""
+    view = situation.view
+    next_count = incident.attempt.restart_count + 1
+    waits = view is not None and view.state is JobState.PENDING and view.restart_count == next_count
+    return incident.is_parked and waits and incident.state in (IncidentState.SETTLED, IncidentState.ADVISED)
 
 
 def _is_looking(situation: Situation) -> bool:
@@ -154,5 +167,7 @@ def _wake(situation: Situation, record: JobRecord, considered: Advice | None) ->
         times += [considered.decide_again_at, considered.settle_until]
     if advice is not None and advice.may_begin and incident.state in _BEFORE_ACTION:
         times.append(advice.expires_at)
+    if incident.is_parked and situation.view is not None and situation.view.eligible_at is not None:
+        times.append(situation.view.eligible_at - RENEW_BEFORE)
     later = [at for at in times if at is not None and at > situation.now]
     return min(later, default=None)

@@ -29,7 +29,7 @@ from relance.ports.histories import (
     Snapshot,
 )
 from relance.recovery.assigning import assignment, followed, view_of
-from relance.recovery.claims import Counter, action_id, incident_of, permits, refusal, started
+from relance.recovery.claims import Counter, action_id, incident_of, permits, refusal, started, unique_key
 from relance.recovery.intake import finding_events
 from relance.recovery.live import Bell, Live
 from relance.recovery.loop import Loop
@@ -182,6 +182,7 @@ class LocalBackend:
                 report=self._live.reports.get(claim.cluster),
                 view_max_age_s=rules.limits.view_max_age_s,
                 now=now,
+                storm=await self._loop.storm_of(stages, rules, now),
             )
             reason = refusal(counter, incident, claim)
             if reason is not None or incident is None:
@@ -192,8 +193,8 @@ class LocalBackend:
                 events=(started(incident, claim, counter.stage, now),),
                 keep_wake=True,
                 unchanged=((cluster.stream, cluster.version),),  # a stage set meanwhile counts before this begins
-                unique=(f"restart/{claim.attempt}",),
-                permits=permits(claim, stages, record, rules.limits.storms),
+                unique=(unique_key(claim),),
+                permits=permits(claim, stages, record, rules.limits.storms, now),
                 lease=Lease(
                     cluster=claim.cluster, holder=claim.holder, epoch=claim.lease_epoch, duration_s=rules.lease_s
                 ),
@@ -239,6 +240,8 @@ class LocalBackend:
 
     def _is_due(self, batch: WatcherBatch, now: datetime) -> bool:
         last = self._live.stored_at.get(batch.attempt)
+        if batch.read_to_end and not self._live.read_to_end.get(batch.attempt, False):
+            return True  # its last word: no later one would bring the last steps into the history
         fresh = batch.progress is not None or batch.checkpoint is not None
         return fresh and (last is None or now - last >= _STORE_EVERY or now < last)
 

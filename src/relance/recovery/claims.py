@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from relance.domain import events as e
-from relance.domain.advice import ActionKind, Answer, Claim, PermitWish
+from relance.domain.advice import ActionKind, Advice, Answer, Claim, PermitWish
+from relance.domain.fleet import Storm
 from relance.domain.incidents import Incident, IncidentState
 from relance.domain.keys import stable_id
 from relance.domain.limits import StormLimits
@@ -14,6 +15,7 @@ from relance.domain.records import ClusterRecord, JobRecord
 from relance.domain.stages import EffectiveStage, Stage, Standing
 from relance.domain.views import ClusterReport
 from relance.policy import GateQuestion, gates
+from relance.recovery.storms import is_after_storm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +28,8 @@ class Counter:
     report: ClusterReport | None
     view_max_age_s: float
     now: datetime
+    storm: Storm | None = None
+    """The cluster's storm, with the canary that goes first after it."""
 
 
 def incident_of(record: JobRecord, claim: Claim) -> Incident | None:
@@ -50,6 +54,8 @@ def refusal(counter: Counter, incident: Incident | None, claim: Claim) -> str | 
         return f"the advice expired at {advice.expires_at.isoformat()}"
     if counter.report is None or (counter.now - counter.report.as_of).total_seconds() > counter.view_max_age_s:
         return f"the newest look at the scheduler is older than {counter.view_max_age_s:.0f} s"
+    if not advice.park and (first := _canary_before(counter.storm, advice)):
+        return first
     question = GateQuestion(
         advice=advice,
         stage=counter.stage,
@@ -65,9 +71,25 @@ def refusal(counter: Counter, incident: Incident | None, claim: Claim) -> str | 
     return "; ".join(f"{gate.name}: {gate.reason}" for gate in closed) if closed else None
 
 
+def _canary_before(storm: Storm | None, advice: Advice) -> str:
+    """Who goes first after a storm, in words; empty when this advice need not wait for it."""
+    if storm is None or storm.cleared_at is None or storm.canary_stepped:
+        return ""
+    if storm.canary in (None, str(advice.attempt)):
+        return ""
+    return f"the storm has cleared; {storm.canary} goes first, to its first step"
+
+
 def action_id(claim: Claim) -> str:
     """The id of the action that a claim begins: the same for the same advice, so that a repeated claim is harmless."""
     return stable_id("act", claim.advice_id, claim.generation)
+
+
+def unique_key(claim: Claim) -> str:
+    """What may be claimed once for ever: the restart of an attempt; anything else once for each advice."""
+    if claim.kind in (ActionKind.RESTART, ActionKind.PARK):
+        return f"restart/{claim.attempt}"
+    return f"{claim.kind.value}/{claim.advice_id}"
 
 
 def started(incident: Incident, claim: Claim, stage: EffectiveStage, now: datetime) -> e.ActionStarted:
@@ -87,13 +109,17 @@ def started(incident: Incident, claim: Claim, stage: EffectiveStage, now: dateti
     )
 
 
-def permits(claim: Claim, cluster: ClusterRecord, record: JobRecord, limits: StormLimits) -> tuple[PermitWish, ...]:
+def permits(
+    claim: Claim, cluster: ClusterRecord, record: JobRecord, limits: StormLimits, now: datetime
+) -> tuple[PermitWish, ...]:
     """The limits over many jobs that a claim counts against. Ending a job for good starts nothing, and needs none."""
+    incident = incident_of(record, claim)
+    parks = incident is not None and incident.advice is not None and incident.advice.park
     if claim.kind is ActionKind.CANCEL:
         return ()
-    if claim.kind is ActionKind.PARK:
+    if claim.kind is ActionKind.PARK or parks:
         return park_permits(cluster.cluster, limits)
-    return restart_permits(cluster, record, limits)
+    return restart_permits(cluster, record, limits, now)
 
 
 def park_permits(cluster: str, limits: StormLimits) -> tuple[PermitWish, ...]:
@@ -101,9 +127,11 @@ def park_permits(cluster: str, limits: StormLimits) -> tuple[PermitWish, ...]:
     return (PermitWish(scope=f"park/{cluster}", burst=limits.bucket_burst, refill_s=limits.park_refill_s),)
 
 
-def restart_permits(cluster: ClusterRecord, record: JobRecord, limits: StormLimits) -> tuple[PermitWish, ...]:
+def restart_permits(
+    cluster: ClusterRecord, record: JobRecord, limits: StormLimits, now: datetime
+) -> tuple[PermitWish, ...]:
     """The limits over many jobs that a restart counts against: the cluster's bucket, and the array's."""
-    after_storm = cluster.storm is not None and cluster.storm.cleared_at is not None
+    after_storm = is_after_storm(cluster.storm, limits, now)
     burst = 1 if after_storm else limits.bucket_burst
     refill_s = limits.after_storm_refill_s if after_storm else limits.bucket_refill_s
     wishes = [PermitWish(scope=f"restart/{cluster.cluster}", burst=burst, refill_s=refill_s)]

@@ -15,6 +15,7 @@ import structlog
 
 from relance.domain import events as e
 from relance.domain.advice import Exclusion
+from relance.domain.fleet import Storm
 from relance.domain.incidents import Incident
 from relance.domain.keys import AttemptKey, JobKey
 from relance.domain.progress import Progress
@@ -29,6 +30,7 @@ from relance.recovery.health import Pulse, health_events, storm_events
 from relance.recovery.live import Live
 from relance.recovery.sites import ClusterRules, Site
 from relance.recovery.situations import Situation, findings_of, fleet_signs
+from relance.recovery.storms import is_after_storm, with_canary
 
 _TRIES = 20
 _WATCH_EVERY_S = 1.0
@@ -138,7 +140,7 @@ class Loop:
         open_incident = record.open_incident
         free_at: list[datetime] = []
         if open_incident is not None:
-            for wish in restart_permits(record_of_cluster, record, rules.limits.storms):
+            for wish in restart_permits(record_of_cluster, record, rules.limits.storms, now):
                 at = await self._history.permit_free_at(wish, now)
                 free_at += [at] if at is not None else []
         signs = await self._signs(cluster, rules, now) if open_incident is not None else ()
@@ -154,9 +156,20 @@ class Loop:
             watched=self._is_watched(cluster, rules, now),
             read_to_end=open_incident is not None and self._live.read_to_end.get(open_incident.attempt, False),
             permit_free_at=max(free_at, default=None),
+            storm=await self.storm_of(record_of_cluster, rules, now),
             rules=rules,
             now=now,
         )
+
+    async def storm_of(self, record: ClusterRecord, rules: ClusterRules, now: datetime) -> Storm | None:
+        """A cluster's storm with its canary; None when there is none, or it is long over."""
+        storm, limits = record.storm, rules.limits.storms
+        if storm is None or storm.cleared_at is None:
+            return storm
+        if not is_after_storm(storm, limits, now):
+            return None
+        since = storm.opened_at - timedelta(seconds=limits.window_s)
+        return with_canary(storm, await self._history.incidents(cluster=record.cluster, since=since, limit=2000))
 
     def _is_watched(self, cluster: str, rules: ClusterRules, now: datetime) -> bool:
         heard = self._live.watched_at.get(cluster)

@@ -56,6 +56,6 @@ def order(
         approved=approved,
         approved_digest=approval.effect_digest if approved and approval else "",
         prepared=any(key.startswith(prefix) for key in incident.prepared),
-        action=incident.action,
+        action=incident.action if incident.state is not IncidentState.ADVISED else None,
         our_exclusions=ours,
     )

@@ -10,7 +10,7 @@ from relance.domain import events as e
 from relance.domain.advice import Exclusion
 from relance.domain.faults import FaultDomain
 from relance.domain.findings import Coverage, Finding, Sight
-from relance.domain.fleet import FleetView
+from relance.domain.fleet import FleetView, Storm
 from relance.domain.incidents import Incident
 from relance.domain.keys import AttemptKey
 from relance.domain.limits import RestartLimits
@@ -43,6 +43,8 @@ class Situation:
     read_to_end: bool
     """Whether the watcher has said its last word of the open incident's attempt, which has ended."""
     permit_free_at: datetime | None
+    storm: Storm | None
+    """The cluster's storm, with the canary that goes first after it."""
     rules: ClusterRules
     now: datetime
 
@@ -135,7 +137,7 @@ def fleet_view(situation: Situation, incident: Incident) -> FleetView:
         others=others,
         nodes=report.nodes if report else (),
         exclusions=active_exclusions(situation.nodes, situation.now),
-        storm=situation.cluster.storm,
+        storm=situation.storm,
         permit_free_at=situation.permit_free_at,
     )
 

@@ -31,6 +31,7 @@ def situation(report: ClusterReport | None) -> Situation:
         watched=True,
         read_to_end=False,
         permit_free_at=None,
+        storm=None,
         rules=ClusterRules(cluster="alpha"),
         now=at(121),
     )
