@@ -93,6 +93,14 @@ def _show(ask: Asking, rows: tuple[StageRow, ...]) -> None:
         empty="no cluster is known yet: no controller has reported",
     )
     for row in rows:
+        ceiling = row.setting.stage if row.setting else Stage.OBSERVE
+        for setting in row.partitions:
+            if setting.stage.rank > ceiling.rank:
+                ask.screen.line(
+                    f"{row.cluster} partition {setting.partition}: set to {setting.stage.value}, but the cluster "
+                    f"allows {ceiling.value}; it goes back to {setting.stage.value} with the cluster",
+                    "warn",
+                )
         for cap in row.caps:
             where = f" partition {cap.partition}" if cap.partition else ""
             line = f"{row.cluster}{where}: at most {cap.stage.value} while {cap.name} lasts: {cap.reason}"
