@@ -15,9 +15,11 @@ from relance.domain.advice import Advice
 from relance.domain.clocks import Stamp
 from relance.domain.incidents import Incident, IncidentState
 from relance.domain.records import JobRecord
+from relance.domain.stages import Stage
 from relance.domain.verdicts import Verdict
 from relance.domain.views import JobState
 from relance.policy import RENEW_BEFORE, Question, decide, same_decision
+from relance.recovery.ordering import job_stage
 from relance.recovery.situations import Situation, case_file, earlier_attempts, fleet_view
 from relance.recovery.verify import verification, wake_at
 
@@ -66,7 +68,7 @@ def _next(situation: Situation, record: JobRecord, incident: Incident) -> tuple[
     if (
         incident.verdict is None
         or incident.judged_findings != len(incident.findings)
-        or _differs(incident.verdict, verdict)
+        or (_is_looking(situation) and _differs(incident.verdict, verdict))
     ):
         reached = e.VerdictReached(
             incident_id=incident.id,
@@ -75,7 +77,7 @@ def _next(situation: Situation, record: JobRecord, incident: Incident) -> tuple[
             at=Stamp(at=situation.now, clock="server"),
         )
         return (reached,), None
-    return _advise(situation, record, incident, verdict)
+    return _advise(situation, record, incident, verdict if _is_looking(situation) else incident.verdict)
 
 
 def _advise(
@@ -99,7 +101,7 @@ def _advise(
     if incident.state is IncidentState.SETTLED and not fresh.may_begin:
         return (), fresh  # it goes on waiting, and starts by itself if nobody comes
     in_force = old if incident.state is IncidentState.ADVISED else None
-    if in_force is not None and not (_is_looking(situation) and _is_due(in_force, fresh, situation.now)):
+    if in_force is not None and not (_is_looking(situation) and _is_due(situation, record, in_force, fresh)):
         return (), fresh
     return (e.AdviceIssued(incident_id=incident.id, advice=fresh, at=Stamp(at=situation.now, clock="server")),), fresh
 
@@ -123,9 +125,12 @@ def _is_looking(situation: Situation) -> bool:
     return report is not None and (situation.now - report.as_of).total_seconds() <= most_s
 
 
-def _is_due(old: Advice, fresh: Advice, now: datetime) -> bool:
-    """Whether a newer generation is needed: the decision changed, or one that may begin has expired."""
-    return not same_decision(old, fresh) or (old.may_begin and old.expires_at <= now)
+def _is_due(situation: Situation, record: JobRecord, old: Advice, fresh: Advice) -> bool:
+    """Whether a newer generation is needed: the decision changed, or one that could be carried out has expired."""
+    if not same_decision(old, fresh):
+        return True
+    stage = job_stage(record, situation.cluster, situation.rules, situation.now).stage
+    return old.may_begin and old.expires_at <= situation.now and stage.rank >= Stage.APPROVE.rank
 
 
 def _next_generation(record: JobRecord, incident: Incident) -> int:

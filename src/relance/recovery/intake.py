@@ -11,7 +11,7 @@ from relance.domain import events as e
 from relance.domain.clocks import Milestones, Stamp
 from relance.domain.findings import Certainty, Finding, FindingKind, Sign
 from relance.domain.incidents import Incident, IncidentState
-from relance.domain.keys import AttemptKey, stable_id
+from relance.domain.keys import AttemptKey, JobKey, stable_id
 from relance.domain.progress import Progress
 from relance.domain.records import AttemptRecord, JobRecord, NodeRecord
 from relance.domain.views import Hold, JobState, JobView, NodeState, NodeView, PastAttempt
@@ -151,12 +151,17 @@ def _restart_of(incident: Incident, key: AttemptKey) -> bool:
     )
 
 
+def row_key(cluster: str, row: PastAttempt) -> JobKey:
+    """The job that a row of accounting belongs to: never an older one that had the same id."""
+    return JobKey(cluster=cluster, raw_id=row.raw_id, submitted_at=row.first_submitted_at)
+
+
 def _earlier_attempts(
     record: JobRecord, view: JobView, past: tuple[PastAttempt, ...], now: datetime
 ) -> list[e.JobEvent]:
     """Attempts that ended while nobody looked: from accounting, else as `requeued` once a later one is seen."""
     found: list[e.JobEvent] = []
-    rows = {row.restart_count: row for row in past if row.raw_id == view.raw_id}
+    rows = {row.restart_count: row for row in past if row_key(record.job.cluster, row) == record.job}
     seen = {item.attempt.restart_count: item for item in record.attempts}
     for count in range(view.restart_count):
         known = seen.get(count)

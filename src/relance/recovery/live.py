@@ -43,7 +43,8 @@ class Live:
                 return False
             if known.session != report.session and _is_overtaken(report.as_of, known.as_of):
                 return False
-        self.reports[report.cluster] = report
+        # a controller whose clock is ahead may not make an old look pass for a fresh one
+        self.reports[report.cluster] = replace(report, as_of=min(report.as_of, now))
         self.reported_at[report.cluster] = now
         return True
 

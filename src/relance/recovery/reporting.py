@@ -16,7 +16,7 @@ from relance.domain.views import ClusterReport, JobState, JobView, NodeState, No
 from relance.ports.backends import BackendUnavailableError
 from relance.ports.clocks import Clock
 from relance.ports.histories import Append, ConflictError, History, HistoryError
-from relance.recovery.intake import finding_events, job_events, node_events, node_lost_finding
+from relance.recovery.intake import finding_events, job_events, node_events, node_lost_finding, row_key
 from relance.recovery.live import Live
 from relance.recovery.loop import Loop
 
@@ -105,13 +105,14 @@ class Reporting:
         lost = {node.name for node in report.nodes if node.state is NodeState.DOWN}
         past: defaultdict[str, tuple[PastAttempt, ...]] = defaultdict(tuple)
         for row in report.past:
-            past[row.raw_id] += (row,)
+            past[str(row_key(report.cluster, row))] += (row,)
         changed = False
         for key, view in current.items():
-            shown = (view, past[view.raw_id])
+            shown = (view, past[str(key)])
             if seen.get(key) == shown and not lost.intersection(view.nodes):
                 continue
-            await self._take_job(key, view, report, now)
+            if not await self._safely(key, view, report, now):
+                continue  # asked again with the next report
             seen[key] = shown
             changed = True
         if report.complete:
@@ -124,6 +125,17 @@ class Reporting:
                 changed = True
             self._compared.add(report.cluster)
         return changed
+
+    async def _safely(self, key: JobKey, view: JobView, report: ClusterReport, now: datetime) -> bool:
+        """Take in one job; a fault of ours in it may not blind us for the others. Raises HistoryError."""
+        try:
+            await self._take_job(key, view, report, now)
+        except HistoryError:
+            raise
+        except Exception:  # noqa: BLE001 - the one seam
+            _LOG.exception("job not taken in", job=str(key))
+            return False
+        return True
 
     async def _take_job(self, key: JobKey, view: JobView, report: ClusterReport, now: datetime) -> None:
         attempt = AttemptKey(job=key, restart_count=view.restart_count)
@@ -170,7 +182,7 @@ class Reporting:
                 (
                     item
                     for item in report.past
-                    if item.raw_id == key.raw_id and item.restart_count == last.restart_count
+                    if row_key(report.cluster, item) == key and item.restart_count == last.restart_count
                 ),
                 None,
             )
