@@ -197,7 +197,7 @@ def invitation(scene: Scene) -> RenderableType:
         Text(f"  export RELANCE_STATE_DIR={state}"),
         Text("  relance jobs    relance incidents    relance why llama-kill    relance nodes    relance history"),
         Text(f"  the console: {scene.url}/ with the token in {scene.token_file}"),
-        Text("Ctrl-C here ends everything and removes the folder."),
+        Text("Ctrl-C here ends everything; a temporary folder goes with it."),
     )
 
 
