@@ -10,6 +10,7 @@ from relance.attribution import faults_sentence
 from relance.domain.clocks import time_to_step_s
 from relance.domain.events import IncidentEnd
 from relance.domain.faults import Remedy, Role
+from relance.domain.findings import Coverage
 from relance.domain.incidents import Incident, IncidentState
 from relance.domain.keys import AttemptKey
 from relance.domain.progress import Progress
@@ -36,6 +37,8 @@ class JobFacts:
     rules: ClusterRules
     progress: Mapping[AttemptKey, Progress]
     now: datetime
+    coverage: tuple[Coverage, ...] = ()
+    """What the watcher sees of the current attempt's logs."""
 
     @property
     def state(self) -> JobState:

@@ -161,7 +161,8 @@ class _Look:
         if newest_only and facts.state.is_over and record.open_incident is None:
             return facts
         earlier = () if newest_only else (item.attempt for item in record.attempts)
-        return replace(facts, progress=await self._progress({facts.current, *earlier}))
+        coverage = self._live.coverage.get(facts.current, ()) if self._live else ()
+        return replace(facts, progress=await self._progress({facts.current, *earlier}), coverage=coverage)
 
     async def cluster(self, name: str) -> ClusterRecord:
         """The record of a cluster."""

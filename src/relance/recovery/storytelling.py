@@ -7,7 +7,7 @@ import shlex
 from relance.domain import events as e
 from relance.domain.advice import Command, Effect
 from relance.domain.clocks import Milestones, Stamp, seconds_between
-from relance.domain.findings import Coverage, Finding, FindingKind
+from relance.domain.findings import Coverage, Finding, FindingKind, Sight
 from relance.domain.incidents import Incident
 from relance.domain.streams import Recorded
 from relance.recovery.answers import JobFacts, alarm, fault, first_quote, five_answers, next_of
@@ -19,6 +19,8 @@ from relance.recovery.tables import incident_of, job_row
 from relance.recovery.tellings import told
 
 _QUOTES_PER_ENTRY = 5
+_NOTES_ON_LOGS = 5
+_UNREAD = (Sight.REFUSED, Sight.MISSING)
 
 MILESTONES = {
     "fault": "first evidence",
@@ -149,4 +151,12 @@ def _notes(facts: JobFacts) -> tuple[str, ...]:
     if ceiling is not None:
         until = f" until {record.switch_until:%Y-%m-%d %H:%M UTC}" if record.switch_until else ""
         notes.append(f"switched to {ceiling.value}{until}")
-    return tuple(notes)
+    return (*notes, *_unread(facts.coverage))
+
+
+def _unread(coverage: tuple[Coverage, ...]) -> tuple[str, ...]:
+    """Which logs are not read and why, the first few of them."""
+    unread = [f"not read: {item.source}: {item.note}" for item in coverage if item.sight in _UNREAD]
+    if len(unread) <= _NOTES_ON_LOGS:
+        return tuple(unread)
+    return (*unread[:_NOTES_ON_LOGS], f"not read: {len(unread) - _NOTES_ON_LOGS} more")

@@ -7,7 +7,7 @@ import pytest
 from relance.domain import events as e
 from relance.domain.advice import Answer
 from relance.domain.faults import FaultDomain, Remedy
-from relance.domain.findings import FindingKind
+from relance.domain.findings import Coverage, FindingKind, Sight
 from relance.domain.incidents import IncidentState
 from relance.domain.keys import JobKey
 from relance.domain.stages import Stage
@@ -77,6 +77,16 @@ async def test_the_five_answers_of_a_job_that_runs_undisturbed() -> None:
     assert answers.from_step == "from the checkpoint of step 1 000; its first step was 1 001"
     assert (answers.lost, answers.fault) == ("nothing", "nothing went wrong so far")
     assert answers.next == "nothing: no incident is open"
+
+
+async def test_logs_that_cannot_be_read_are_named_with_the_reason() -> None:
+    made = await world()
+    seen = Coverage(source="/logs/out.txt", sight=Sight.SEEN)
+    unread = tuple(Coverage(source=f"/logs/{name}", sight=Sight.REFUSED, note="a FIFO") for name in "abcdefg")
+    made.live.coverage[values.attempt_key("19")] = (seen, unread[0])
+    assert (await made.parts.queries().job_story("19")).notes == ("not read: /logs/a: a FIFO",)
+    made.live.coverage[values.attempt_key("19")] = (seen, *unread)
+    assert (await made.parts.queries().job_story("19")).notes[-2:] == ("not read: /logs/e: a FIFO", "not read: 2 more")
 
 
 async def test_an_old_view_of_the_scheduler_says_its_age() -> None:
