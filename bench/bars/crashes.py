@@ -212,6 +212,7 @@ def _setup(place: Path, *, apart: bool) -> Setup:
         "settle_s": 0,
         "grace_after_boot_s": 0,
         "hang": {"suspected_min_s": 2},
+        "exclusions": {"per_partition_share": 1},  # each case keeps a node out for its own job
         "storms": {"bucket_burst": 1000, "owners": 1000, "workflows": 1000},
     }
     return Setup(
