@@ -46,6 +46,7 @@ def measure(*, quick: bool) -> Result:
                     "grace_after_boot_s": 0,
                     "restarts": {"backoff_first_s": 1},
                     "storms": {"bucket_burst": 1000},
+                    "exclusions": {"per_partition_share": 1},  # each run keeps a node out for its own job
                 }
             },
         )
