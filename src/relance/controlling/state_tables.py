@@ -115,6 +115,17 @@ def parked_by_us(job: JobView, parked: Parked | None) -> bool:
     return abs(job.eligible_at - parked.until) < 2 * _SAME_TIME
 
 
+def held(job: JobView) -> str:
+    """The sentence that says that somebody holds the job, or that it cannot be ruled out; empty when nobody does."""
+    match job.hold:
+        case Hold.NONE:
+            return ""
+        case Hold.UNKNOWN:
+            return "whether somebody holds it cannot be read"
+        case Hold.USER | Hold.ADMIN:
+            return f"it is held ({job.hold.value}), and not by us"
+
+
 def who_decided(job: JobView, past: tuple[PastAttempt, ...], base_count: int) -> str:
     """The sentence that says who decided about this attempt; empty when nobody is known to have."""
     if job.cancelled_by is not None:
@@ -198,8 +209,7 @@ def _other_start(case: Case) -> str:
 
 
 def _held(case: Case) -> str:
-    hold = case.job.hold
-    return "" if hold is Hold.NONE else f"it is held ({hold.value}), and not by us"
+    return held(case.job)
 
 
 def _not_parked(case: Case) -> str:
@@ -237,7 +247,14 @@ TABLE: tuple[Row, ...] = (
         count=Count.SAME,
         states=(JobState.RUNNING,),
         course=Course.TRANSACTION,
-        unless=("no consent", "another start", "somebody decided", "somebody at work", "no requeue allowed"),
+        unless=(
+            "no consent",
+            "another start",
+            "somebody decided",
+            "step rows unread",
+            "somebody at work",
+            "no requeue allowed",
+        ),
     ),
     Row(
         wants=Wants.RESTART,
@@ -258,7 +275,7 @@ TABLE: tuple[Row, ...] = (
         count=Count.SAME,
         states=(JobState.RUNNING,),
         course=Course.CANCEL,
-        unless=("no right to cancel", "another start", "somebody decided", "somebody at work"),
+        unless=("no right to cancel", "another start", "somebody decided", "step rows unread", "somebody at work"),
     ),
 )
 """Design 10. A state that is in no row for what is wanted and the count that was read: nothing is done."""

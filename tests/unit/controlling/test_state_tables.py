@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from relance.controlling.state_tables import CONDITIONS, TABLE, Case, Course, parked_by_us, ruling
+from relance.controlling.state_tables import CONDITIONS, TABLE, Case, Course, held, parked_by_us, ruling
 from relance.domain.advice import Advice
 from relance.domain.faults import Remedy
 from relance.domain.keys import AttemptKey, JobKey
@@ -129,7 +129,11 @@ CASES_AGAINST: dict[str, tuple[Case, ...]] = {
         replace(CASE, job=HIGHER, past=past(JobState.PREEMPTED)),
         replace(CASE, job=HIGHER, past=past(JobState.CANCELLED)),
     ),
-    "step rows unread": (replace(CASE, job=replace(JOB, steps=None)),),
+    "step rows unread": (
+        replace(CASE, job=replace(JOB, steps=None)),
+        replace(CASE, advice=ENDS, consent=None, job=replace(RUNNING, steps=None)),
+        replace(CASE, advice=STOP, job=replace(RUNNING, steps=None)),
+    ),
     "no requeue allowed": (replace(CASE, job=replace(JOB, requeue_allowed=False)),),
     "made for a running attempt": (replace(CASE, advice=ENDS),),
     "no consent": (replace(CASE, job=RUNNING), replace(CASE, advice=ENDS, job=RUNNING)),
@@ -160,6 +164,10 @@ def test_each_condition_speaks_against_it_with_a_sentence_and_nothing_is_done(na
         assert sentence
         found = ruling(case)
         assert (found.course, found.reason) == (Course.NOTHING, sentence)
+
+
+def test_a_hold_that_cannot_be_read_is_not_called_a_hold() -> None:
+    assert held(replace(HIGHER, hold=Hold.UNKNOWN)) == "whether somebody holds it cannot be read"
 
 
 def test_the_wait_of_a_parked_job_is_ours_only_while_its_time_is_the_one_that_we_gave_it() -> None:
