@@ -252,10 +252,15 @@ class ControllerProcess:
         self.scheduler = MortalScheduler(cluster, clock)
         self.ledger = MortalLedger(folder, cluster.name, clock)
         self._controller = Controller(
-            backend=wire, scheduler=self.scheduler, ledger=self.ledger, limits=Limits(), clock=clock, holder=name
+            backend=wire,
+            scheduler=self.scheduler,
+            ledger=self.ledger,
+            limits=Limits(),
+            clock=clock,
+            holder=name,
+            pace=Pace(poll_s=0.5, slow_poll_s=2.0),
         )
         self.scheduler.on_death = self._end_effects
-        self._controller.pace = Pace(poll_s=0.5, slow_poll_s=2.0)
         self._controller.start()
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import socket
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from relance.bootstrap.states import StateFolder
@@ -13,6 +13,7 @@ from relance.config.settings import LocalSchedulerSettings
 from relance.controllers.local import LocalScheduler
 from relance.controlling.controller import Controller
 from relance.controlling.ledger import Ledger, LedgerUnusableError
+from relance.controlling.paces import Pace
 from relance.ports.backends import Backend
 from relance.ports.clocks import Clock
 from relance.ports.schedulers import Scheduler
@@ -53,8 +54,8 @@ def open_controller(cluster: ClusterSettings, folder: StateFolder, backend: Back
         limits=cluster.limits,
         clock=clock,
         holder=holder_name(place),
+        pace=Pace(look_s=cluster.poll_s),
     )
-    controller.pace = replace(controller.pace, look_s=cluster.poll_s)
     return ControllerRole(controller=controller, scheduler=scheduler, ledger=ledger)
 
 

@@ -40,7 +40,7 @@ _AWAY_S = 1.0
 class Controller:
     """One cluster's controller. Build it, then `run` it; or call `start` once and the ticks by hand."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the six parts, and an option
         self,
         *,
         backend: Backend,
@@ -49,10 +49,9 @@ class Controller:
         limits: Limits,
         clock: Clock,
         holder: str,
+        pace: Pace = Pace(),  # noqa: B008 - frozen
     ) -> None:
         """Take the parts. `holder` names this controller in leases and in the history; the same after a restart."""
-        self.pace = Pace()
-        """The intervals; may be replaced before `start`."""
         self.alarms: dict[str, str] = {}
         """What is wrong now, by subject; goes into every report."""
         self._backend = backend
@@ -61,6 +60,7 @@ class Controller:
         self._limits = limits
         self._clock = clock
         self._holder = holder
+        self._pace = pace
         self._sight = Sight(scheduler, clock, holder)
         self._reporter = Reporter(backend, ledger, clock)
         self._lease: HeldLease | None = None
@@ -83,7 +83,7 @@ class Controller:
 
     def start(self) -> None:
         """Take up what the ledger has open. Needs a running event loop."""
-        setting = Setting(cluster=self._scheduler.cluster, limits=self._limits, pace=self.pace)
+        setting = Setting(cluster=self._scheduler.cluster, limits=self._limits, pace=self._pace)
         tools = Tools(
             scheduler=self._scheduler,
             ledger=self._ledger,
@@ -175,9 +175,9 @@ class Controller:
             lease_left_s=self._lease.left_s(self._clock.monotonic()) if self._lease is not None else 0.0,
             stop=self._ledger.why_nothing_begins(),
             unreported=len(self._ledger.state.unreported),
-            most_unreported=self.pace.unreported,
+            most_unreported=self._pace.unreported,
             running=self._actions.running if self._actions is not None else 0,
-            most_running=self.pace.transactions,
+            most_running=self._pace.transactions,
         )
 
     def _note_taken(self, orders: Orders) -> None:
@@ -214,8 +214,8 @@ class Controller:
             begun_s = self._clock.monotonic()
             self._look_again.clear()
             await self.look_and_report()
-            await self._clock.sleep(self.pace.look_at_least_s)
-            left_s = self.pace.look_s - (self._clock.monotonic() - begun_s)
+            await self._clock.sleep(self._pace.look_at_least_s)
+            left_s = self._pace.look_s - (self._clock.monotonic() - begun_s)
             await self._woken(max(0.0, left_s))
 
     async def _woken(self, timeout_s: float) -> None:
@@ -241,15 +241,15 @@ class Controller:
             if "orders" in self.alarms or self._orders is None:
                 await self._clock.sleep(_AWAY_S)
                 continue
-            await self._clock.sleep(self.pace.poll_s)
+            await self._clock.sleep(self._pace.poll_s)
             try:
-                await self._backend.wait(self._orders.position, self.pace.orders_s)
+                await self._backend.wait(self._orders.position, self._pace.orders_s)
             except (BackendUnavailableError, BackendRefusedError):
                 await self._clock.sleep(_AWAY_S)
 
     async def _suspecting(self) -> None:
         while True:
-            await self._clock.sleep(self.pace.suspicion_s)
+            await self._clock.sleep(self._pace.suspicion_s)
             if await self._sight.suspicious_change(self._orders.orders if self._orders is not None else ()):
                 self._look_again.set()
 

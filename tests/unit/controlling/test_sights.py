@@ -65,8 +65,7 @@ def test_a_job_with_an_open_order_is_read_by_itself_between_two_looks(world: Wor
         world.scheduler.faults.is_deaf = True
         world.backend.give(world.order(world.advice(job)))
         ledger = world.ledger()
-        controller = world.controller(ledger)
-        controller.pace = Pace(look_s=60.0)
+        controller = world.controller(ledger, Pace(look_s=60.0))
         task = asyncio.create_task(controller.run())
         await world.clock.sleep(5)
         world.cluster.end(raw_id, JobState.COMPLETED)

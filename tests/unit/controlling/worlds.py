@@ -49,18 +49,17 @@ class World:
         """The controller's ledger, opened."""
         return Ledger(self.folder, self.cluster.name, self.clock)
 
-    def controller(self, ledger: Ledger) -> Controller:
+    def controller(self, ledger: Ledger, pace: Pace = Pace(look_s=1.0)) -> Controller:  # noqa: B008 - frozen
         """A controller in this world."""
-        controller = Controller(
+        return Controller(
             backend=self.backend,
             scheduler=self.scheduler,
             ledger=ledger,
             limits=self.limits,
             clock=self.clock,
             holder=HOLDER,
+            pace=pace,
         )
-        controller.pace = Pace(look_s=1.0)
-        return controller
 
     async def failed_job(self, **fields: object) -> JobView:
         """A job that ran for a minute and failed."""
