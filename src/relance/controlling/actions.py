@@ -9,12 +9,16 @@ import structlog
 from relance.controlling.moves import Transaction
 from relance.controlling.resumptions import Setting, adopted, fresh, resumed
 from relance.controlling.transactions import Carrying, Tools
+from relance.domain.advice import ActionEnd
 from relance.domain.ledgers import Began, Ended
 from relance.domain.views import JobView
 
 _log = structlog.get_logger("relance.controlling")
 RESUME_AGAIN_S = 60.0
 """Between two tries to settle an action whose end is unknown, or whose task broke."""
+MOST_SEEN = 10_000
+"""So many actions are remembered after their end. Orders older than the newest end of one are not to be taken for news;
+they are seconds old, and no cluster restarts thousands of jobs in seconds."""
 
 
 class Actions:
@@ -28,7 +32,9 @@ class Actions:
         self._tasks: dict[str, asyncio.Task[Ended]] = {}
         """By job key."""
         self._again_s: dict[str, float] = {}
-        self._seen: set[str] = set()
+        """When an open action may be taken up again, by its id."""
+        self._seen: dict[str, None] = {}
+        """The actions that were begun or ended here, the newest last."""
 
     @property
     def running(self) -> int:
@@ -51,10 +57,25 @@ class Actions:
         """Finish or settle an action that the server shows as begun; it is in the ledger now."""
         self._start(adopted(began, self.setting, self._tools.ledger.state, job))
 
+    def give_up(self, began: Began, reason: str) -> None:
+        """End an action for which nothing can be done, without carrying anything out; its end is told soon."""
+        self._note_seen(began.action_id)
+        ended = Ended(
+            action_id=began.action_id,
+            number=1,
+            end=ActionEnd.ABANDONED,
+            reason=reason,
+            at=self._tools.clock.now(),
+        )
+        self._tools.ledger.keep(began, ended)
+        self._tools.told()
+
     def resume_open(self) -> None:
         """Take up every open action of the ledger that nobody carries out, each at most once a minute."""
         now_s = self._tools.clock.monotonic()
         state = self._tools.ledger.state
+        is_open = {record.began.action_id for record in state.open_actions}
+        self._again_s = {action_id: at_s for action_id, at_s in self._again_s.items() if action_id in is_open}
         for record in state.open_actions:
             action_id = record.began.action_id
             if self.is_busy(_job(record.began)) or now_s < self._again_s.get(action_id, now_s):
@@ -73,11 +94,16 @@ class Actions:
 
     def _start(self, transaction: Transaction) -> None:
         began = transaction.began
-        self._seen.add(began.action_id)
+        self._note_seen(began.action_id)
         self._again_s[began.action_id] = self._tools.clock.monotonic() + RESUME_AGAIN_S
         task = asyncio.get_running_loop().create_task(Carrying(transaction, self._tools).carry_out())
         self._tasks[_job(began)] = task
         task.add_done_callback(lambda done: self._done(began, done))
+
+    def _note_seen(self, action_id: str) -> None:
+        self._seen[action_id] = None
+        while len(self._seen) > MOST_SEEN:
+            del self._seen[next(iter(self._seen))]
 
     def _done(self, began: Began, task: asyncio.Task[Ended]) -> None:
         self._tasks.pop(_job(began), None)

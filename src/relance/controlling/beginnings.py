@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from relance.controlling.actions import Actions
@@ -14,12 +14,12 @@ from relance.controlling.paces import COMMAND_LIMIT_S
 from relance.controlling.preparations import NothingToDo, Preparation, Scene, expected_of, prepare
 from relance.controlling.sights import Sight
 from relance.controlling.transactions import Tools
-from relance.domain.advice import ActionEnd, Claim, Effect, StepRecord
+from relance.domain.advice import Claim, Effect, StepRecord
 from relance.domain.incidents import Action
 from relance.domain.keys import stable_id
-from relance.domain.ledgers import Began, Ended
+from relance.domain.ledgers import Began, Expected
 from relance.domain.stages import Stage
-from relance.domain.views import JobView
+from relance.domain.views import JobState, JobView
 from relance.ports.backends import Backend, BackendRefusedError, BackendUnavailableError, Order
 from relance.ports.schedulers import JobGoneError, SchedulerSilentError
 
@@ -59,7 +59,8 @@ class Beginnings:
         self._refresh = refresh
         self._recorded: dict[str, str] = {}
         """Digest of the newest preparation that the server has from us, by advice and stage."""
-        self._refusals: dict[str, tuple[_Refusal, float]] = {}
+        self._refusals: dict[str, tuple[_Refusal, float, str]] = {}
+        """What was refused, until when it is not asked again, and the sentence about it; by attempt."""
         self._read_again_s: dict[str, float] = {}
         self._begun_s = tools.clock.monotonic()
 
@@ -133,7 +134,7 @@ class Beginnings:
         now_s = self._tools.clock.monotonic()
         before = self._refusals.get(attempt)
         if before is not None and before[0] == refusal and now_s < before[1]:
-            return ""
+            return before[2]
         claim = Claim(
             advice_id=order.advice.id,
             attempt=order.advice.attempt,
@@ -146,13 +147,15 @@ class Beginnings:
         )
         reply = await self._backend.claim(claim)
         if not reply.granted or reply.action_id is None:
-            _remember(self._refusals, attempt, (refusal, now_s + _REFUSED_FOR_S))
-            return ""
+            problem = f"the server refused the claim of job {order.raw_id}: {reply.reason or 'it does not say why'}"
+            _remember(self._refusals, attempt, (refusal, now_s + _REFUSED_FOR_S, problem))
+            return problem
         began = self._began(order, reply.action_id, preparation)
         try:
             self._tools.ledger.append(began)
         except LedgerUnusableError as error:
-            self._give_back(began, str(error))
+            # A claim without a ledger is not carried out.
+            self._actions.give_up(began, f"nothing was sent: {error}")
             return f"job {order.raw_id} was claimed and not begun: {error}"
         self._actions.begin(began)
         return ""
@@ -170,23 +173,11 @@ class Beginnings:
             our_exclusions=order.our_exclusions,
         )
 
-    def _give_back(self, began: Began, reason: str) -> None:
-        """A claim without a ledger is not carried out; its end is told as soon as may be."""
-        ended = Ended(
-            action_id=began.action_id,
-            number=1,
-            end=ActionEnd.ABANDONED,
-            reason=f"nothing was sent: {reason}",
-            at=self._tools.clock.now(),
-        )
-        self._tools.ledger.keep(began, ended)
-        self._tools.told()
-
     async def _adopt(self, order: Order, action: Action, lease: HeldLease) -> str:
         """Finish or settle an action that the server shows as begun and our ledger does not know.
 
         Another controller's commands, or those of a dead process of ours, may be under way for a command's time limit
-        after its lease ended, or it: until then nothing is looked at.
+        after its lease ended, or it: until then nothing is looked at. An action whose job is gone is over.
         """
         if action.end not in OPEN_ENDS or self._actions.knows(action.id):
             return ""
@@ -195,16 +186,35 @@ class Beginnings:
             return ""
         try:
             job = await self._tools.scheduler.read(order.raw_id)
-        except (JobGoneError, SchedulerSilentError) as error:
+        except JobGoneError as error:
+            began = self._taken_over(order, action, _expected_of_gone(order))
+            self._actions.give_up(began, f"the scheduler does not know the job any more: {error}")
+            return ""
+        except SchedulerSilentError as error:
             return f"action {action.id} of {action.holder} cannot be settled: job {order.raw_id}: {error}"
-        as_it_is = Preparation(kind=action.kind, effect=action.effect, expected=expected_of(job))
-        began = self._began(order, action.id, as_it_is)
+        shows_requeue = job.restart_count == order.advice.attempt.restart_count + 1
+        began = self._taken_over(order, action, expected_of(job), requeued=action.requeued and shows_requeue)
         try:
             self._tools.ledger.append(began)
         except LedgerUnusableError as error:
             return f"action {action.id} of {action.holder} cannot be taken up: {error}"
         self._actions.adopt(began, job)
         return ""
+
+    def _taken_over(self, order: Order, action: Action, expected: Expected, *, requeued: bool = False) -> Began:
+        as_it_is = Preparation(kind=action.kind, effect=action.effect, expected=expected)
+        return replace(self._began(order, action.id, as_it_is), taken_over=True, requeued=requeued)
+
+
+def _expected_of_gone(order: Order) -> Expected:
+    """What is known of a job that the scheduler does not show any more."""
+    attempt = order.advice.attempt
+    return Expected(
+        raw_id=order.raw_id,
+        restart_count=attempt.restart_count,
+        submitted_at=attempt.job.submitted_at,
+        state=JobState.UNKNOWN,
+    )
 
 
 def _remember(memory: dict[str, _T], key: str, value: _T) -> None:

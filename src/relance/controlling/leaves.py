@@ -64,15 +64,16 @@ def leave_to_send(transaction: Transaction, standing: Standing, orders: Orders |
     """
     if standing.stop:
         return Leave.NEVER, standing.stop
+    against = _lease_against(standing)
     if transaction.began.advice.expires_at <= standing.at:
-        return Leave.NEVER, "the advice has expired"
+        waited = f", and {against}" if against and not transaction.is_resumed else ""
+        return Leave.NEVER, f"the advice has expired{waited}"
     if transaction.is_resumed:
         if orders is None:
             return Leave.WAIT, "the server has not said yet whether this action is still open"
-        against = _server_against(transaction.began.action_id, orders)
-        if against:
-            return Leave.NEVER, against
-    against = _lease_against(standing)
+        closed = _server_against(transaction.began.action_id, orders)
+        if closed:
+            return Leave.NEVER, closed
     return (Leave.WAIT, against) if against else (Leave.GRANTED, "")
 
 

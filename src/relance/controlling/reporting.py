@@ -32,7 +32,7 @@ def step_record(began: Began, story: Story, intent: Intended | None = None) -> S
             words = [*facts.values(), _OUTCOMES[story.outcome], story.text]
             return replace(
                 step,
-                step=story.verb.value,
+                step=f"{story.verb.value}{_NAMED.get(story.outcome, '')}",
                 detail=": ".join(word for word in words if word),
                 accepted_at=story.at if is_start else None,
                 facts=facts,
@@ -81,3 +81,5 @@ _OUTCOMES = {
     Outcome.SILENT: "no answer",
     Outcome.NOT_SENT: "not sent",
 }
+_NAMED = {Outcome.REFUSED: " refused", Outcome.NOT_SENT: " not sent"}
+"""The name of a step is the command's only if it was done or may have been: the history counts a requeue by it."""

@@ -40,6 +40,7 @@ def fresh(began: Began, setting: Setting, state: LedgerState) -> Transaction:
         limits=setting.limits,
         pace=setting.pace,
         parked=state.parked.get(str(attempt.job)),
+        requeued_by_us=began.requeued,
     )
 
 
@@ -47,7 +48,7 @@ def adopted(began: Began, setting: Setting, state: LedgerState, job: JobView) ->
     """The transaction of an action that the server shows as begun and this ledger does not know.
 
     Its controller died between claim and ledger, or it was another's and is dead: no command of it can be under way any
-    more when this is called. What the job shows says how far it came.
+    more when this is called. What the job shows says how far it came, `began.requeued` whether that was our requeue.
     """
     start = replace(fresh(began, setting, state), is_resumed=True)
     if job.restart_count == start.base_count + 1:
@@ -67,7 +68,9 @@ def resumed(record: ActionRecord, setting: Setting, state: LedgerState, now_s: f
     requeue, update = record.last(Verb.REQUEUE), record.last(Verb.CONSTRAIN)
     if requeue is None:
         if update is None:
-            return start
+            if not record.began.requeued:
+                return start
+            return replace(start, phase=Phase.QUEUE, queue_since_s=now_s)
         # Somebody else had requeued it; the update is read back, and writing it again does no harm.
         return replace(start, phase=Phase.QUEUE, target_count=update[0].restart_count, queue_since_s=now_s)
     intent, answer = requeue

@@ -98,7 +98,7 @@ def _check(transaction: Transaction, job: JobView, now: Moment) -> Turn:
     if transaction.looked_at_s is None or now.monotonic_s - transaction.looked_at_s > LOOK_AGE_S:
         return Turn(transaction=transaction, step=Look())
     if transaction.began.kind is not ActionKind.CANCEL and (twin := twin_of(transaction, job)):
-        return Turn(transaction=transaction, step=abandon(f"not restarted: {twin}"))
+        return _not_beside(transaction, job, twin)
     rule = ruling(_case(transaction, job))
     note = Note(step="checked", detail=rule.reason)
     match rule.course:
@@ -114,6 +114,13 @@ def _check(transaction: Transaction, job: JobView, now: Moment) -> Turn:
             return _send(transaction, Send(verb=Verb.CANCEL, restart_count=job.restart_count), note)
         case Course.NOTHING:
             return Turn(transaction=transaction, step=abandon(rule.reason))
+
+
+def _not_beside(transaction: Transaction, job: JobView, twin: str) -> Turn:
+    """There is a copy: what has ended is not restarted, and what waits because we parked it makes way."""
+    if updates.waits_for_us(transaction, job):
+        return updates.leave_to_twin(transaction, job, twin)
+    return Turn(transaction=transaction, step=abandon(twin))
 
 
 def _case(transaction: Transaction, job: JobView) -> Case:
@@ -257,7 +264,7 @@ def _unreadable(transaction: Transaction, text: str, now: Moment) -> Turn:
     known = replace(transaction, silent_since_s=since_s)
     silent_s = now.monotonic_s - since_s
     if not known.has_sent and silent_s >= PATIENCE_S:
-        return Turn(transaction=known, step=abandon(f"nothing was sent: {text}"))
+        return Turn(transaction=known, step=abandon(f"the scheduler is silent: {text}"))
     if silent_s >= LONG_PATIENCE_S:
         return Turn(transaction=known, step=End(end=ActionEnd.UNKNOWN, reason=f"the scheduler is silent: {text}"))
     return Turn(transaction=known, step=Read(after_s=known.pace.slow_poll_s))

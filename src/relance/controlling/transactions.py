@@ -34,7 +34,7 @@ from relance.controlling.preparations import parked_until
 from relance.controlling.sequences import advance, first_step
 from relance.controlling.updates import abandon
 from relance.domain.advice import ActionEnd, Command
-from relance.domain.ledgers import Did, Ended, Entry, Intended, Noted, Outcome, Parked, Verb
+from relance.domain.ledgers import ActionRecord, Did, Ended, Entry, Intended, Noted, Outcome, Parked, Verb
 from relance.domain.views import ClusterReport, JobView
 from relance.ports.clocks import Clock
 from relance.ports.schedulers import JobGoneError, Scheduler, SchedulerRefusedError, SchedulerSilentError
@@ -139,12 +139,12 @@ class Carrying:
         try:
             intent = self._intend(send, command, is_first=is_first)
         except LedgerUnusableError as error:
-            return abandon(f"nothing was sent: {error}")
+            return abandon(str(error))
         if self._tools.clock.monotonic() - self._read_at_s >= READ_AGE_S:
             return await self._read()
         leave, reason = self._tools.surroundings.leave(self._transaction) if is_first else (Leave.GRANTED, "")
         if leave is Leave.NEVER:
-            return abandon(f"nothing was sent: {reason}")
+            return abandon(reason)
         if leave is Leave.WAIT:
             await self._pause(self._transaction.pace.poll_s)
             return await self._read()
@@ -250,7 +250,7 @@ class Carrying:
             action_id=action_id,
             number=self._number(),
             end=end.end,
-            reason=end.reason,
+            reason=self._reason(end, record),
             at=self._tools.clock.now(),
             accepted_at=record.accepted_at if record is not None else None,
         )
@@ -258,6 +258,17 @@ class Carrying:
         if not (is_known and end.end is ActionEnd.UNKNOWN):
             self._keep(ended)
         return ended
+
+    def _reason(self, end: End, record: ActionRecord | None) -> str:
+        """Why it ended; an action that was given up says plainly if nothing was sent."""
+        if end.end is not ActionEnd.ABANDONED or record is None:
+            return end.reason
+        answers = [record.answer(intent) for intent in record.intents]
+        # A command without an answer may have gone out just before a process died.
+        if any(answer is None or answer.outcome is not Outcome.NOT_SENT for answer in answers):
+            return end.reason
+        # What the process before us sent is not known.
+        return f"nothing {'more ' if record.began.taken_over else ''}was sent: {end.reason}"
 
     def _is_first(self) -> bool:
         """Whether no command of this action was sent before, by us or by a process before us."""

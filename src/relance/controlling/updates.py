@@ -19,10 +19,10 @@ from relance.controlling.moves import (
     Turn,
     elapsed_s,
 )
-from relance.controlling.preparations import parked_until
-from relance.controlling.state_tables import parked_by_us
+from relance.controlling.preparations import expected_of, parked_until
+from relance.controlling.state_tables import held, parked_by_us
 from relance.domain.advice import ActionEnd
-from relance.domain.ledgers import Expected, Outcome, Verb
+from relance.domain.ledgers import Outcome, Verb
 from relance.domain.twins import twins
 from relance.domain.views import ClusterReport, Hold, JobState, JobView
 
@@ -89,7 +89,7 @@ def write(transaction: Transaction, job: JobView, now: Moment) -> Turn:
     if transaction.looked_at_s is None or now.monotonic_s - transaction.looked_at_s > LOOK_AGE_S:
         return Turn(transaction=transaction, step=Look())
     if twin := twin_of(transaction, job):
-        return _leave_to_twin(transaction, twin)
+        return leave_to_twin(transaction, job, twin)
     if transaction.wrote is not None and not transaction.refused and _stands(transaction, job):
         return watch(replace(transaction, phase=Phase.WATCH, written_at_s=now.monotonic_s), job, now)
     return _update(transaction, job, now)
@@ -173,8 +173,14 @@ def _is_requeue_delay(transaction: Transaction, job: JobView) -> bool:
     return -0.5 <= late_s <= 3.0  # noqa: PLR2004 - times in whole seconds, and Slurm adds one (slurm.md 2: 121 s)
 
 
-def _leave_to_twin(transaction: Transaction, twin: str) -> Turn:
-    if not transaction.requeued_by_us:
+def waits_for_us(transaction: Transaction, job: JobView) -> bool:
+    """Whether the job is pending for the time that an earlier action of ours gave it."""
+    return job.state is JobState.PENDING and parked_by_us(job, transaction.parked)
+
+
+def leave_to_twin(transaction: Transaction, job: JobView, twin: str) -> Turn:
+    """A copy goes on: a pending attempt that is our doing is cancelled, any other is left as it is."""
+    if not transaction.requeued_by_us and not waits_for_us(transaction, job):
         return Turn(transaction=transaction, step=abandon(f"left as it is: {twin}"))
     end = abandon(f"our pending attempt was cancelled: {twin}")
     send = Send(verb=Verb.CANCEL, restart_count=transaction.target_count)
@@ -183,7 +189,7 @@ def _leave_to_twin(transaction: Transaction, twin: str) -> Turn:
 
 
 def _held(job: JobView) -> End:
-    return abandon(f"it was held after the requeue ({job.hold.value}), and not by us")
+    return abandon(f"after the requeue: {held(job)}")
 
 
 def _stands(transaction: Transaction, job: JobView) -> bool:
@@ -275,19 +281,11 @@ def _over(transaction: Transaction, job: JobView) -> Turn:
 
 def _repeat(transaction: Transaction, job: JobView) -> Turn:
     """Our own restart killed the attempt at launch: once more, with everything asked anew (design 10)."""
-    expected = Expected(
-        raw_id=job.raw_id,
-        restart_count=job.restart_count,
-        submitted_at=job.submitted_at,
-        state=job.state,
-        started_at=job.started_at,
-        excluded=job.excluded,
-    )
     note = Note(step="repeat", detail=f"the new attempt died at launch ({job.reason}): requeued once more")
     again = replace(
         transaction,
         phase=Phase.CHECK,
-        expected=expected,
+        expected=expected_of(job),
         base_count=transaction.target_count,
         repeats=transaction.repeats + 1,
         requeues=0,

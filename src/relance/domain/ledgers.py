@@ -109,6 +109,10 @@ class Began:
     consent: frozenset[EndRunning] = frozenset()
     our_exclusions: tuple[str, ...] = ()
     """Nodes that an earlier advice of ours keeps out of this job."""
+    taken_over: bool = False
+    """Another process had begun it: what that one sent is known only from the server and the scheduler."""
+    requeued: bool = False
+    """That process had requeued the job, and it shows: the attempt that waits is ours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

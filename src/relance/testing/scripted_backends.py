@@ -8,6 +8,7 @@ from relance.domain.advice import ActionEnd, Claim, ClaimReply, Lease, StepRecor
 from relance.domain.events import ACTION_ENDS
 from relance.domain.incidents import Action
 from relance.domain.keys import AttemptKey, stable_id
+from relance.domain.ledgers import Verb
 from relance.domain.observations import WatcherBatch
 from relance.domain.views import ClusterReport
 from relance.ports.backends import Assignments, BackendUnavailableError, Order, Orders
@@ -122,9 +123,8 @@ class ScriptedBackend:
         self.steps[step.id] = step
         key = str(step.attempt)
         order = self._orders.get(key)
-        if step.end is not None and order is not None and order.action is not None:
-            ended = replace(order.action, end=ACTION_ENDS[step.end].__name__, reason=step.detail)
-            self._orders[key] = replace(order, action=ended)
+        if order is not None and order.action is not None and order.action.id == step.action_id:
+            self._orders[key] = replace(order, action=_with_step(order.action, step))
         self._position += 1
 
     async def wait(self, after: int, timeout_s: float) -> int:
@@ -138,6 +138,12 @@ class ScriptedBackend:
     def _there(self) -> None:
         if self.is_away:
             raise BackendUnavailableError("the server is away")
+
+
+def _with_step(action: Action, step: StepRecord) -> Action:
+    requeued = action.requeued or step.step == Verb.REQUEUE.value
+    stepped = replace(action, steps=(*action.steps, step.id), requeued=requeued)
+    return stepped if step.end is None else replace(stepped, end=ACTION_ENDS[step.end].__name__, reason=step.detail)
 
 
 def _is_in_force(order: Order) -> bool:

@@ -25,8 +25,8 @@ async def life(world: World, fuse: Fuse, duration_s: float, holder: str = HOLDER
         limits=world.limits,
         clock=world.clock,
         holder=holder,
+        pace=Pace(look_s=5.0, poll_s=0.5, suspicion_s=3.0),
     )
-    controller.pace = Pace(look_s=5.0, poll_s=0.5, suspicion_s=3.0)
     task = asyncio.create_task(controller.run())
     end = world.clock.monotonic() + duration_s
     while not task.done() and not fuse.is_dead and world.clock.monotonic() < end:
@@ -177,6 +177,7 @@ def test_killed_before_the_requeue_and_started_again_too_late_nothing_is_begun(w
 
     world.play(story())
     assert world.scheduler.sent == []
+    # It does not say that nothing was sent: the process that died may have sent it.
     assert world.backend.ends() == [(ActionEnd.ABANDONED, "the advice has expired")]
 
 
@@ -249,6 +250,52 @@ def test_another_controller_finishes_it_once_no_command_of_the_dead_one_can_be_u
         return job
 
     check_the_story(world, world.play(story()), f"taken over after {when.value} {verb}")
+
+
+@pytest.mark.parametrize("by_us", [True, False])
+def test_taken_over_a_pending_attempt_makes_way_for_a_copy_if_the_dead_controller_had_requeued_it(
+    world: World, tmp_path: Path, *, by_us: bool
+) -> None:
+    calls = calls_of_a_restart(tmp_path / "plain")
+    fuse = Fuse(at=calls.index("send update" if by_us else "send requeue") + 1)
+
+    async def story() -> JobView:
+        job = await order_a_restart(world)
+        await life(world, fuse, 8)
+        if not by_us:
+            world.cluster.do(("person", "requeue", job.raw_id))
+        world.cluster.submit()
+        world.folder = world.folder.with_name("another")
+        world.backend.holder, world.backend.epoch = "controller-2", 2
+        await life(world, Fuse(), 60, holder="controller-2")
+        return world.cluster.job(job.raw_id)
+
+    after = world.play(story())
+    assert (after.state is JobState.CANCELLED) == by_us
+    assert world.verbs() == (["requeue", "cancel"] if by_us else [])
+    ((end, reason),) = world.backend.ends()
+    assert end is ActionEnd.ABANDONED
+    said = "our pending attempt was cancelled: job 2" if by_us else "nothing more was sent: left as it is: job 2"
+    assert reason.startswith(said)
+
+
+def test_an_action_of_a_dead_controller_is_over_when_its_job_is_gone(world: World, tmp_path: Path) -> None:
+    calls = calls_of_a_restart(tmp_path / "plain")
+    fuse = Fuse(at=calls.index("send requeue") + 1)
+
+    async def story() -> None:
+        job = await order_a_restart(world)
+        await life(world, fuse, 8)
+        world.cluster.purge(job.raw_id)
+        world.folder = world.folder.with_name("another")
+        world.backend.holder, world.backend.epoch = "controller-2", 2
+        await life(world, Fuse(), 60, holder="controller-2")
+
+    world.play(story())
+    assert world.scheduler.sent == []
+    assert world.backend.ends() == [
+        (ActionEnd.ABANDONED, "the scheduler does not know the job any more: Invalid job id specified")
+    ]
 
 
 def test_the_dead_controller_that_comes_back_later_does_nothing_more(world: World, tmp_path: Path) -> None:

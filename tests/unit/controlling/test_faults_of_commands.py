@@ -53,6 +53,20 @@ def test_a_refused_requeue_fails_and_says_why(world: World) -> None:
     ]
 
 
+def test_a_command_that_went_out_without_an_answer_is_not_called_nothing(world: World) -> None:
+    async def story() -> None:
+        world.scheduler.faults.commands[1] = Fault(kind=FaultKind.HANG)
+        job = await world.failed_job()
+        world.backend.give(world.order(world.advice(job)))
+        async with world.running():
+            await world.sent(1)
+            world.cluster.change(job.raw_id, state=JobState.CANCELLED, cancelled_by=1001)
+            await world.clock.sleep(60)
+
+    world.play(story())
+    assert world.backend.ends() == [(ActionEnd.ABANDONED, "it was failed and is cancelled now")]
+
+
 def test_a_requeue_that_is_never_done_is_asked_twice_and_no_more(world: World) -> None:
     world.scheduler.faults.commands[2] = Fault(kind=FaultKind.HANG)
     world.play(restarted(world, 1, Fault(kind=FaultKind.HANG)))
@@ -167,7 +181,9 @@ def test_a_silent_scheduler_before_the_first_command_gives_the_action_up(world: 
 
     world.play(story())
     assert world.scheduler.sent == []
-    assert world.backend.ends()[0][0] is ActionEnd.ABANDONED
+    ((end, reason),) = world.backend.ends()
+    assert end is ActionEnd.ABANDONED
+    assert reason.startswith("nothing was sent: ")
 
 
 def test_a_silent_scheduler_after_the_requeue_is_waited_for(world: World) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+import pytest
+
 from relance.domain.advice import ActionEnd, ActionKind
 from relance.domain.faults import Remedy
 from relance.domain.views import JobState, JobView
@@ -82,6 +84,39 @@ def test_a_time_that_a_person_gave_a_parked_job_is_not_ours_to_change(world: Wor
             advice = world.advice(job, id=f"adv-{number}", generation=number, park=park, park_until=until)
             world.backend.give(world.order(replace(advice, action=Remedy.RESTART)))
             await world.run(10)
+        assert world.cluster.job(job.raw_id).eligible_at == asked
+
+    world.play(story())
+    assert world.verbs() == ["requeue", "update"]
+
+
+@pytest.mark.parametrize("park", [True, False])
+def test_a_parked_attempt_makes_way_for_a_copy_when_it_is_next_touched(world: World, *, park: bool) -> None:
+    async def story() -> None:
+        job, until = await parked(world)
+        copy = world.cluster.submit()
+        advice = world.advice(job, id="adv-2", generation=2, park=park, park_until=until + HALF_AN_HOUR)
+        world.backend.give(world.order(advice))
+        await world.run(10)
+        assert world.cluster.job(job.raw_id).state is JobState.CANCELLED
+        assert world.cluster.job(copy).state is JobState.RUNNING
+
+    world.play(story())
+    assert world.verbs() == ["requeue", "update", "cancel"]
+    end, reason = world.backend.ends()[-1]
+    assert end is ActionEnd.ABANDONED
+    assert reason.startswith("our pending attempt was cancelled: job 2")
+
+
+def test_a_copy_leaves_a_parked_attempt_alone_that_a_person_gave_another_time(world: World) -> None:
+    async def story() -> None:
+        job, until = await parked(world)
+        asked = until + timedelta(hours=5)
+        world.cluster.ask_for_time(job.raw_id, asked)
+        world.cluster.submit()
+        advice = world.advice(job, id="adv-2", generation=2, park=True, park_until=until + HALF_AN_HOUR)
+        world.backend.give(world.order(advice))
+        await world.run(10)
         assert world.cluster.job(job.raw_id).eligible_at == asked
 
     world.play(story())

@@ -194,6 +194,18 @@ def test_a_running_attempt_is_not_ended_without(world: World, kind: EndRunning |
     assert world.scheduler.sent == []
 
 
+def test_a_running_attempt_is_not_ended_while_a_cancelled_step_cannot_be_ruled_out(world: World) -> None:
+    async def story() -> None:
+        raw_id = world.cluster.submit()
+        job = await world.when(raw_id, JobState.RUNNING)
+        world.cluster.change(raw_id, steps=None)
+        world.backend.give(world.order(world.advice(job, ends_running=EndRunning.DEAD_RANK), stage=CONSENT))
+        await world.run(20)
+
+    world.play(story())
+    assert world.scheduler.sent == []
+
+
 def test_a_stop_cancels_a_running_job_only_where_the_advice_says_so(world: World) -> None:
     async def story() -> None:
         for cancels in (False, True):
@@ -273,4 +285,4 @@ def test_a_cancellation_between_claim_and_requeue_wins(world: World) -> None:
 
     world.play(story())
     assert world.scheduler.sent == []
-    assert world.backend.ends() == [(ActionEnd.ABANDONED, "it was failed and is cancelled now")]
+    assert world.backend.ends() == [(ActionEnd.ABANDONED, "nothing was sent: it was failed and is cancelled now")]

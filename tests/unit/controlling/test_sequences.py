@@ -25,11 +25,14 @@ from relance.controlling.moves import (
     Transaction,
     Unreadable,
 )
+from relance.controlling.paces import Pace
+from relance.controlling.resumptions import Setting, resumed
 from relance.controlling.sequences import advance
 from relance.domain.advice import ActionEnd, ActionKind, Advice, Effect
 from relance.domain.faults import Remedy
 from relance.domain.keys import AttemptKey, JobKey
-from relance.domain.ledgers import Began, Expected, Outcome, Verb
+from relance.domain.ledgers import ActionRecord, Began, Expected, LedgerState, Outcome, Verb
+from relance.domain.limits import Limits
 from relance.domain.views import ClusterReport, Hold, JobState, JobView, NodeState, NodeView, SchedulerFacts, StepView
 
 T0 = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -168,8 +171,14 @@ def done(outcome: Outcome = Outcome.DONE, text: str = "") -> Answered:
         pytest.param(
             WRITE,
             Saw(job=replace(PENDING, hold=Hold.USER)),
-            abandoned("it was held after the requeue (user), and not by us"),
+            abandoned("after the requeue: it is held (user), and not by us"),
             id="held meanwhile",
+        ),
+        pytest.param(
+            WRITE,
+            Saw(job=replace(PENDING, hold=Hold.UNKNOWN)),
+            abandoned("after the requeue: whether somebody holds it cannot be read"),
+            id="held or not",
         ),
         pytest.param(replace(WRITE, sent=UPDATE), done(), Read(), id="update accepted: read back"),
         pytest.param(replace(WRITE, sent=UPDATE), done(Outcome.SILENT), Read(after_s=1.0), id="update unanswered"),
@@ -254,7 +263,7 @@ def test_an_attempt_whose_ranks_ran_did_not_die_at_launch_however_short_it_was(
     ("transaction", "silent_s", "wanted"),
     [
         (CHECK, 9.0, Read(after_s=1.0)),
-        (CHECK, 10.0, abandoned("nothing was sent: x")),
+        (CHECK, 10.0, abandoned("the scheduler is silent: x")),
         (QUEUE, 599.0, Read(after_s=1.0)),
         (QUEUE, 600.0, End(end=ActionEnd.UNKNOWN, reason="the scheduler is silent: x")),
     ],
@@ -262,6 +271,15 @@ def test_an_attempt_whose_ranks_ran_did_not_die_at_launch_however_short_it_was(
 def test_patience_with_a_silent_scheduler(transaction: Transaction, silent_s: float, wanted: Step) -> None:
     silent = replace(transaction, silent_since_s=100.0)
     assert step(silent, Unreadable(text="x"), moment(100.0 + silent_s)) == wanted
+
+
+@pytest.mark.parametrize("requeued", [True, False])
+def test_a_requeue_of_the_process_before_is_ours_again_after_another_crash(*, requeued: bool) -> None:
+    record = ActionRecord(began=replace(BEGAN, taken_over=True, requeued=requeued))
+    setting = Setting(cluster="alpha", limits=Limits(), pace=Pace())
+    found = resumed(record, setting, LedgerState(), 100.0)
+    assert (found.requeued_by_us, found.target_count) == (requeued, 1)
+    assert found.phase is (Phase.QUEUE if requeued else Phase.CHECK)
 
 
 def test_an_attempt_that_does_not_end_is_unknown_after_a_quarter_of_an_hour() -> None:

@@ -197,7 +197,27 @@ def test_a_stop_between_claim_and_requeue_sends_nothing(world: World) -> None:
 
     world.play(story())
     assert world.scheduler.sent == []
-    assert [end for end, _ in world.backend.ends()] == [ActionEnd.ABANDONED]
+    ((end, reason),) = world.backend.ends()
+    assert end is ActionEnd.ABANDONED
+    assert reason.startswith(f"nothing was sent: the file {world.folder / STOP_NAME} is there")
+
+
+def test_a_lease_that_lapses_between_claim_and_requeue_sends_nothing_and_it_is_said(world: World) -> None:
+    async def story() -> None:
+        job = await world.failed_job()
+        world.backend.lease_s = 11
+        world.backend.give(world.order(world.advice(job, expires_at=world.clock.now() + timedelta(seconds=40))))
+        async with world.running():
+            await world.claimed()
+            world.time.pass_by(2)
+            world.backend.lease_s = 8
+            await world.clock.sleep(50)
+
+    world.play(story())
+    assert world.scheduler.sent == []
+    ((end, reason),) = world.backend.ends()
+    assert end is ActionEnd.ABANDONED
+    assert reason.startswith("nothing was sent: the advice has expired, and the lease lasts ")
 
 
 def test_a_stage_lowered_after_the_requeue_stops_nothing_half_way(world: World) -> None:
@@ -231,6 +251,24 @@ def test_a_refused_claim_is_not_made_again_at_once_but_when_the_order_changes(wo
             world.backend.refuses = ""
             await world.clock.sleep(15)
             assert world.cluster.job(job.raw_id).state is JobState.RUNNING
+
+    world.play(story())
+
+
+def test_why_a_claim_is_refused_is_said_for_as_long_as_it_is(world: World) -> None:
+    async def story() -> None:
+        job = await world.failed_job()
+        world.backend.refuses = "no permit free"
+        world.backend.give(world.order(world.advice(job)))
+        said = "the server refused the claim of job 1: no permit free"
+        async with world.running() as controller:
+            for _ in range(3):
+                await world.clock.sleep(5)
+                assert controller.alarms == {"begin": said}
+                assert said in world.backend.reports[-1].problems
+            world.backend.refuses = ""
+            await world.clock.sleep(15)
+            assert controller.alarms == {}
 
     world.play(story())
 

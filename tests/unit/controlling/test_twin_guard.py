@@ -19,7 +19,7 @@ def test_a_copy_that_its_user_submitted_stops_the_restart(world: World) -> None:
     assert world.backend.ends() == [
         (
             ActionEnd.ABANDONED,
-            "not restarted: job 2 (pending) of ada has the same name and script and was submitted since",
+            "nothing was sent: job 2 (pending) of ada has the same name and script and was submitted since",
         )
     ]
 
@@ -84,7 +84,7 @@ def test_nothing_is_restarted_while_not_all_jobs_can_be_read(world: World) -> No
     world.play(story())
     assert world.scheduler.sent == []
     assert world.backend.ends() == [
-        (ActionEnd.ABANDONED, "copies of the job could not be looked for: not all jobs could be read")
+        (ActionEnd.ABANDONED, "nothing was sent: copies of the job could not be looked for: not all jobs could be read")
     ]
 
 
