@@ -57,6 +57,9 @@ def read_secret(path: Path) -> str:
     except OSError as error:
         message = f"cannot read {path}: {error.strerror}"
         raise SettingError(message) from error
+    except UnicodeDecodeError as error:
+        message = f"{path} should hold one line of text"
+        raise SettingError(message) from error
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
         message = f"{path} can be read by others: chmod 600 {path}"
         raise SettingError(message)
@@ -68,7 +71,8 @@ def read_secret(path: Path) -> str:
 
 def _read(path: Path) -> dict[str, object]:
     try:
-        text = path.read_bytes()[: _MOST_BYTES + 1]
+        with path.open("rb") as file:
+            text = file.read(_MOST_BYTES + 1)
     except OSError as error:
         message = f"cannot read the settings {path}: {error.strerror}"
         raise SettingError(message) from error
@@ -79,6 +83,9 @@ def _read(path: Path) -> dict[str, object]:
         data = yaml.safe_load(text)
     except yaml.YAMLError as error:
         message = f"{path} is not YAML: {error}"
+        raise SettingError(message) from error
+    except RecursionError as error:
+        message = f"{path} is nested too deeply: that is no settings file"
         raise SettingError(message) from error
     if data is None:
         return {}

@@ -29,7 +29,7 @@ class LocalSchedulerSettings(_Strict):
 class ClusterSettings(_Strict):
     """One cluster that is served."""
 
-    name: str = Field(min_length=1, max_length=40, pattern=r"^[A-Za-z0-9_.-]+$")
+    name: str = Field(min_length=1, max_length=40, pattern=r"^[A-Za-z0-9_-][A-Za-z0-9_.-]*$")
     """The cluster's name, as it stands in keys, streams and pages."""
     scheduler: LocalSchedulerSettings | None = None
     """How to reach the scheduler; needed where the controller runs."""
@@ -127,6 +127,19 @@ class Settings(_Strict):
     agent: AgentSettings = Field(default_factory=AgentSettings)
     rules: RuleSettings = Field(default_factory=RuleSettings)
     notify: NotifySettings = Field(default_factory=NotifySettings)
+
+    @field_validator("clusters")
+    @classmethod
+    def _are_different(cls, clusters: tuple[ClusterSettings, ...]) -> tuple[ClusterSettings, ...]:
+        """Two clusters of one name would share a stage; two of one scheduler would both restart its jobs."""
+        names = [cluster.name for cluster in clusters]
+        folders = [str(cluster.scheduler.state_dir) for cluster in clusters if cluster.scheduler is not None]
+        for kind, values in (("name", names), ("scheduler", folders)):
+            twice = next((value for value in values if values.count(value) > 1), None)
+            if twice is not None:
+                message = f"two clusters have the {kind} {twice}"
+                raise ValueError(message)
+        return clusters
 
     def cluster(self, name: str) -> ClusterSettings | None:
         """The settings of one cluster."""

@@ -54,6 +54,14 @@ def test_overrides_win_over_the_file(tmp_path: Path) -> None:
         pytest.param("clusters: [{name: a, limits: {settle_s: soon}}]", "expected a number", id="limit in words"),
         pytest.param("clusters: [{name: a, limits: {hang: 3}}]", "expected settings by name", id="flat group"),
         pytest.param("clusters: [{name: a/b}]", "clusters.0.name", id="slash in a cluster's name"),
+        pytest.param("clusters: [{name: ..}]", "clusters.0.name", id="a cluster's name that is a path"),
+        pytest.param("clusters: [{name: a}, {name: a}]", "two clusters have the name a", id="two of one name"),
+        pytest.param(
+            "clusters: [{name: a, scheduler: {state_dir: /s}}, {name: b, scheduler: {state_dir: /s}}]",
+            "two clusters have the scheduler /s",
+            id="two of one scheduler",
+        ),
+        pytest.param("[" * 10_000, "nested too deeply", id="nested without end"),
         pytest.param("clusters: [{name: a, kernel_log: /var/log/kern.log}]", "needs {node}", id="one kernel log"),
         pytest.param("sever: {}", "sever: no such setting", id="unknown group"),
         pytest.param("clusters: [{name: a, opt_in: gpu}]", "list of partitions such as [gpu]", id="a bare partition"),
@@ -70,6 +78,19 @@ def test_a_bad_setting_is_named(tmp_path: Path, text: str, says: str) -> None:
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="cannot read the settings"):
         load_settings(tmp_path / "none.yaml", environment={"HOME": "/"})
+
+
+def test_a_file_without_end_is_no_settings_file() -> None:
+    with pytest.raises(SettingError, match="larger than"):
+        load_settings(Path("/dev/zero"), environment={"HOME": "/"})
+
+
+def test_a_secret_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.touch(mode=0o600)
+    file.write_bytes(b"\xff\xfe\n")
+    with pytest.raises(SettingError, match="one line of text"):
+        read_secret(file)
 
 
 def test_a_secret_that_others_can_read_is_refused(tmp_path: Path) -> None:
