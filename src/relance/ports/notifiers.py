@@ -19,6 +19,7 @@ class NoticeKind(Enum):
     JOB_STOPPED = "job_stopped"
     DID_NOT_RESUME = "did_not_resume"
     ACTION_UNKNOWN = "action_unknown"
+    OTHER_ENGINE = "other_engine"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

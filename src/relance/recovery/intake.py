@@ -14,11 +14,14 @@ from relance.domain.incidents import Incident, IncidentState
 from relance.domain.keys import AttemptKey, JobKey, stable_id
 from relance.domain.progress import Progress
 from relance.domain.records import AttemptRecord, JobRecord, NodeRecord
+from relance.domain.stages import Stage
 from relance.domain.views import Hold, JobState, JobView, NodeState, NodeView, PastAttempt
 
 _OPENING = frozenset(set(FindingKind) - {FindingKind.NODE_HEALTH})
 _NOT_KNOWN = (None, JobState.UNKNOWN)
 """An outcome that nobody has told yet, or that nobody could tell when the job was not shown: a later look may."""
+_UNEXPLAINED = "requeue: restart count"
+_REQUEUED_BY_SCHEDULER = frozenset({JobState.NODE_FAIL, JobState.PREEMPTED, JobState.BOOT_FAIL})
 _ENDED_BY_OTHERS = frozenset({JobState.CANCELLED, JobState.PREEMPTED, JobState.TIMEOUT, JobState.DEADLINE})
 
 
@@ -189,9 +192,11 @@ def _earlier_attempts(
 def _outside(record: JobRecord, view: JobView, key: AttemptKey) -> list[e.JobEvent]:
     """What people and the scheduler did, each once."""
     changes: list[tuple[str, str, str | None, datetime | None]] = []
-    newest = max((item.attempt.restart_count for item in record.attempts), default=view.restart_count)
-    if view.restart_count > newest and not any(_restart_of(item, key) for item in record.incidents):
-        changes.append(("requeue", f"restart count is {view.restart_count}", None, view.submitted_at))
+    if _is_others(record, view, key):
+        last = record.attempts[-1].outcome if record.attempts else None
+        own = last in _REQUEUED_BY_SCHEDULER
+        detail = f"{'by the scheduler: ' if own else ''}restart count is {view.restart_count}"
+        changes.append(("requeue", detail, "scheduler" if own else None, view.submitted_at))
     if view.state is JobState.CANCELLED:
         who = None if view.cancelled_by is None else f"uid {view.cancelled_by}"
         changes.append(("cancel", f"attempt {view.restart_count}", who, view.ended_at))
@@ -201,11 +206,33 @@ def _outside(record: JobRecord, view: JobView, key: AttemptKey) -> list[e.JobEve
         changes.append(("preempt", f"attempt {view.restart_count}", "scheduler", view.preempted_at))
     if view.state in _ENDED_BY_OTHERS - {JobState.CANCELLED, JobState.PREEMPTED}:
         changes.append((view.state.value, f"attempt {view.restart_count}", "scheduler", view.ended_at))
-    return [
+    found: list[e.JobEvent] = [
         e.OutsideChangeSeen(job=record.job, change=change, detail=detail, who=who, at=at)
         for change, detail, who, at in changes
         if f"{change}: {detail}" not in record.outside
     ]
+    return [*found, *_other_engine(record, found)]
+
+
+def _is_others(record: JobRecord, view: JobView, key: AttemptKey) -> bool:
+    """Whether there is a new attempt that is not our doing."""
+    newest = max((item.attempt.restart_count for item in record.attempts), default=view.restart_count)
+    return view.restart_count > newest and not any(_restart_of(item, key) for item in record.incidents)
+
+
+def _other_engine(record: JobRecord, found: list[e.JobEvent]) -> list[e.JobEvent]:
+    """A second restart that nobody explains: another engine may be at work, and two would double each other's work.
+
+    One may be a person's hand (design 8). The job is left at observe until its owner or an operator lifts it.
+    """
+    now = any(
+        isinstance(event, e.OutsideChangeSeen) and event.change == "requeue" and event.who is None for event in found
+    )
+    before = any(text.startswith(_UNEXPLAINED) for text in record.outside)
+    if not now or not before or record.switch is not None:
+        return []
+    reason = "restarted again by something that is not Relance: another engine may be at work on this job"
+    return [e.JobSwitched(job=record.job, stage=Stage.OBSERVE, by="relance", reason=reason)]
 
 
 def _attempt_ended(key: AttemptKey, view: JobView, progress: Progress | None) -> e.AttemptEnded:

@@ -81,6 +81,14 @@ def _of_job(recorded: Recorded, event: e.JobEvent, record: JobRecord) -> tuple[N
                 text=f"{event.finding.summary}; no further automatic restart",
             )
             return _notice(matter, record, None, at)
+        case e.JobSwitched() if event.by == "relance":
+            matter = _Matter(
+                kind=NoticeKind.OTHER_ENGINE,
+                about=str(event.job),
+                title=f"{_name(record)} was put at observe: another engine may be at work",
+                text=f"{event.reason}; `relance off {event.job.raw_id} --undo` lifts it",
+            )
+            return _notice(matter, record, None, at)
         case e.ActionUnknown():
             matter = _Matter(
                 kind=NoticeKind.ACTION_UNKNOWN,

@@ -9,6 +9,7 @@ import pytest
 from relance.domain import events as e
 from relance.domain.findings import Certainty, FindingKind
 from relance.domain.records import NodeRecord
+from relance.domain.stages import Stage
 from relance.domain.views import Hold, JobState, NodeState, NodeView, PastAttempt
 from relance.recovery.intake import finding_events, job_events, node_events
 from tests.unit.recovery.situations import (
@@ -68,6 +69,27 @@ def test_a_requeue_that_is_not_ours_is_an_outside_change_and_ends_the_attempt_be
     record = seen(RUNNING, REQUEUED)
     assert record.outside == ("requeue: restart count is 1",)
     assert record.attempts[0].outcome is JobState.REQUEUED
+
+
+def test_a_second_restart_that_nobody_explains_puts_the_job_at_observe() -> None:
+    third = replace(AGAIN, restart_count=2, submitted_at=at(201), started_at=at(205))
+    record = seen(RUNNING, REQUEUED, AGAIN)
+    assert record.switch is None
+    record = seen(RUNNING, REQUEUED, AGAIN, third)
+    assert record.switch is Stage.OBSERVE
+    assert job_events(record, third, (), None, at(206)) == ()
+
+
+def test_the_scheduler_s_own_requeue_after_a_lost_node_is_nobody_s_engine() -> None:
+    lost = replace(FAILED, state=JobState.NODE_FAIL)
+    record = seen(RUNNING, lost, AGAIN, replace(lost, restart_count=1, ended_at=at(190)))
+    third = replace(AGAIN, restart_count=2, submitted_at=at(201), started_at=at(205))
+    record = folded(job_events(record, third, (), None, at(206)), record)
+    assert record.switch is None
+    assert record.outside == (
+        "requeue: by the scheduler: restart count is 1",
+        "requeue: by the scheduler: restart count is 2",
+    )
 
 
 def test_attempts_missed_while_nobody_looked_are_filled_in_from_accounting() -> None:
