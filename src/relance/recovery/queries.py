@@ -146,7 +146,7 @@ class _Look:
     async def facts(self, record: JobRecord, *, newest_only: bool = False) -> JobFacts:
         """All that is known of a job.
 
-        `newest_only`, for lists, leaves out the progress of earlier attempts, and of an attempt that is over.
+        `newest_only`, for lists, leaves out the progress of earlier attempts.
         """
         cluster = record.job.cluster
         facts = JobFacts(
@@ -158,8 +158,6 @@ class _Look:
             progress={},
             now=self.now,
         )
-        if newest_only and facts.state.is_over and record.open_incident is None:
-            return facts
         earlier = () if newest_only else (item.attempt for item in record.attempts)
         coverage = self._live.coverage.get(facts.current, ()) if self._live else ()
         return replace(facts, progress=await self._progress({facts.current, *earlier}), coverage=coverage)
