@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -150,22 +151,39 @@ def _break(made: Rig, each: Quiet) -> float | None:
     at = injected_at(faults[each.name]())
     extra_s = _HANG_AFTER_S if each.name == "hang" else 0.0
 
-    def found() -> float | None:
-        """The hang is found when it is confirmed: when it is advised to end it."""
-        for item in made.incidents(each.job):
-            stamp = item.times.detect
-            if each.name == "hang":
-                stamp = item.times.act
-            if stamp is not None:
-                return round((stamp.at - at).total_seconds() - extra_s, 3) or 0.001
-        return None
+    def stored_at() -> datetime | None:
+        return _confirmed_at(made, each.job) if each.name == "hang" else _found_at(made, each.job)
 
-    return until(found, 60.0 + extra_s, f"a finding of {each.name}")
+    stored = until(stored_at, 60.0 + extra_s, f"a finding of {each.name}")
+    return round((stored - at).total_seconds() - extra_s, 3) if stored is not None else None
+
+
+def _found_at(made: Rig, job: int) -> datetime | None:
+    """When the first finding was stored."""
+    for item in made.incidents(job):
+        if item.times.detect is not None:
+            return item.times.detect.at
+    return None
+
+
+def _confirmed_at(made: Rig, job: int) -> datetime | None:
+    """When the finding was stored that confirms what the first one suspected."""
+    for item in made.incidents(job):
+        story = made.client.incident_story(item.id)
+        return next((entry.recorded_at for entry in story.entries if entry.event == "FindingAttached"), None)
+    return None
 
 
 def _bug(made: Rig, each: Quiet) -> dict[str, Any]:
-    """A bug two steps ahead; the fault is the step, not the file."""
+    """A bug three steps ahead. The fault is the step: it begins when the one before it has ended."""
     step = made.step(each.job) + 3
     made.cluster.befall(f"quiet-{each.name}", "bug", at=step)
-    made.wait_for_step(each.job, step - 1)
-    return made.cluster.ask("info") | {"at": made.cluster.ask("info")["as_of"]}
+    until(lambda: made.state(each.job) != "RUNNING", 30.0, "the bug")
+
+    def last_step_at() -> float | None:
+        story = made.story(each.job)
+        progress = story.job.progress if story is not None else None
+        at = progress.step_at if progress is not None and progress.step == step - 1 else None
+        return at.timestamp() if at is not None else None
+
+    return {"at": until(last_step_at, 30.0, "the step before the bug")}
