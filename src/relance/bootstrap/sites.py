@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from relance.config import ClusterSettings, SettingError, Settings
+from relance.progress.own_patterns import OwnPattern, PatternError
 from relance.recovery.sites import ClusterRules, Site
 
 
 def site_of(settings: Settings) -> Site:
-    """The rules of all clusters."""
+    """The rules of all clusters. Raises SettingError for a step pattern that cannot be used."""
     return Site(clusters=tuple(rules_of(cluster) for cluster in settings.clusters))
 
 
 def rules_of(cluster: ClusterSettings) -> ClusterRules:
-    """The rules of one cluster."""
+    """The rules of one cluster. Raises SettingError for a step pattern that cannot be used."""
+    for partition, pattern in cluster.progress_patterns.items():
+        try:
+            OwnPattern(pattern)
+        except PatternError as error:
+            message = f"cluster {cluster.name}: progress_patterns.{partition}: {error}. {error.remedy}"
+            raise SettingError(message) from error
     opted_in: frozenset[str] | None
     if cluster.opt_in == "all":
         opted_in = None

@@ -67,7 +67,19 @@ class ClusterSettings(_Strict):
         if text and "{node}" not in text:
             message = "a kernel log's path needs {node} in it"
             raise ValueError(message)
+        if text and not text.startswith("/"):
+            message = f"{text} is not an absolute path"
+            raise ValueError(message)
         return text
+
+    @field_validator("log_roots")
+    @classmethod
+    def _are_absolute(cls, roots: tuple[Path, ...]) -> tuple[Path, ...]:
+        for root in roots:
+            if not root.is_absolute():
+                message = f"{root} is not an absolute path"
+                raise ValueError(message)
+        return roots
 
 
 class ServerSettings(_Strict):
@@ -114,6 +126,14 @@ class NotifySettings(_Strict):
     """A URL that gets each notice as a JSON POST."""
     webhook_token_file: Path | None = None
     """A file of mode 0600 with a bearer token for the webhook."""
+
+    @field_validator("webhook")
+    @classmethod
+    def _is_of_the_web(cls, url: str) -> str:
+        if url and not url.startswith(("http://", "https://")):
+            message = "a web hook's address begins with http:// or https://"
+            raise ValueError(message)
+        return url
 
 
 class Settings(_Strict):

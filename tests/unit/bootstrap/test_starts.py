@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from relance.bootstrap.roles import run_up
+from relance.bootstrap.sites import site_of
 from relance.bootstrap.states import open_state, session_key
 from relance.config import SettingError, Settings, load_settings
 
@@ -18,6 +19,13 @@ def _settings(folder: Path) -> Settings:
     return load_settings(
         overrides={"state_dir": str(folder / "state"), "clusters": [cluster], "server.port": 0}, environment={}
     )
+
+
+def test_a_step_pattern_that_cannot_be_used_is_said_at_the_start() -> None:
+    cluster = {"name": "alpha", "progress_patterns": {"gpu": "(?P<step>["}}
+    settings = load_settings(overrides={"state_dir": "/nowhere", "clusters": [cluster]}, environment={})
+    with pytest.raises(SettingError, match=r"cluster alpha: progress_patterns\.gpu"):
+        site_of(settings)
 
 
 def test_a_session_key_that_is_none_is_named_with_the_remedy(tmp_path: Path) -> None:
