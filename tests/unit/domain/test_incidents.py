@@ -156,6 +156,17 @@ def test_what_a_controller_reports_late_is_recorded_and_changes_no_state() -> No
     assert late.action.end == "ActionSucceeded"
 
 
+@pytest.mark.parametrize(
+    ("step", "requeued"),
+    [("checked", False), ("requeue", True), ("requeue refused", False), ("requeue not sent", False)],
+)
+def test_the_steps_of_an_action_tell_whether_a_requeue_of_it_went_out(step: str, *, requeued: bool) -> None:
+    stepped = e.ActionStepped(incident_id="inc", action_id="act", step_id="s1", step=step, detail="", at=AT)
+    action = evolve(_in(IncidentState.ACTING), stepped).action
+    assert action is not None
+    assert action.requeued is requeued
+
+
 def test_a_step_of_an_unknown_action_is_refused() -> None:
     foreign = e.ActionStepped(incident_id="inc", action_id="other", step_id="s", step="x", detail="", at=AT)
     with pytest.raises(ImpossibleEventError, match="does not know"):
