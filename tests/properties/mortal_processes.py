@@ -40,6 +40,10 @@ OWNER = contextvars.ContextVar("OWNER", default="")
 """Whose task this is: tasks that a task begins are the same process's."""
 
 
+Message = WatcherBatch | ClusterReport | Claim | StepRecord
+"""What agents send, apart from questions."""
+
+
 class DiedError(Exception):
     """The process was killed in the middle of this call."""
 
@@ -140,12 +144,17 @@ class ServerProcess:
 class Wire:
     """An agent's way to whichever server it is connected to; implements the port `Backend`."""
 
-    def __init__(self, choose: Callable[[], ServerProcess | None]) -> None:
-        """`choose` gives the server, None when nobody answers."""
+    def __init__(
+        self, choose: Callable[[], ServerProcess | None], overhear: Callable[[Message], None] = lambda _message: None
+    ) -> None:
+        """`choose` gives the server, None when nobody answers; `overhear` is told of each message."""
         self._choose = choose
+        self._overhear = overhear
         self.is_cut = False
         self.lost_answers = 0
         """So many calls are carried out, and their answers lost."""
+        self.lost_calls = 0
+        """So many calls do not arrive; whoever overheard one may deliver it later."""
 
     async def _ask(self, call: Callable[[Backend], Coroutine[Any, Any, T]]) -> T:
         if self.is_cut:
@@ -153,6 +162,9 @@ class Wire:
         server = self._choose()
         if server is None or server.is_dead:
             raise BackendUnavailableError("no server answers")
+        if self.lost_calls > 0:
+            self.lost_calls -= 1
+            raise BackendUnavailableError("the call was lost")
         try:
             given = await call(server.backend)
         except DiedError as error:
@@ -170,22 +182,38 @@ class Wire:
         return await self._ask(lambda backend: backend.checkpoint(attempt))
 
     async def submit(self, batch: WatcherBatch) -> None:
+        self._overhear(batch)
         await self._ask(lambda backend: backend.submit(batch))
 
     async def report(self, report: ClusterReport) -> None:
+        self._overhear(report)
         await self._ask(lambda backend: backend.report(report))
 
     async def orders(self, cluster: str, holder: str) -> Orders:
         return await self._ask(lambda backend: backend.orders(cluster, holder))
 
     async def claim(self, claim: Claim) -> ClaimReply:
+        self._overhear(claim)
         return await self._ask(lambda backend: backend.claim(claim))
 
     async def record(self, step: StepRecord) -> None:
+        self._overhear(step)
         await self._ask(lambda backend: backend.record(step))
 
     async def wait(self, after: int, timeout_s: float) -> int:
         return await self._ask(lambda backend: backend.wait(after, timeout_s))
+
+    async def deliver(self, message: Message) -> None:
+        """A message of somebody's comes late, or again; who sent it does not hear of it."""
+        match message:
+            case WatcherBatch():
+                await self._ask(lambda backend: backend.submit(message))
+            case ClusterReport():
+                await self._ask(lambda backend: backend.report(message))
+            case Claim():
+                await self._ask(lambda backend: backend.claim(message))
+            case StepRecord():
+                await self._ask(lambda backend: backend.record(message))
 
 
 class MortalLedger(Ledger):

@@ -13,6 +13,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
 
+from relance.domain.advice import ActionKind, Claim, Effect
 from relance.domain.findings import Coverage, Finding, Sight
 from relance.domain.keys import AttemptKey
 from relance.domain.limits import Limits, RestartLimits, StormLimits
@@ -27,11 +28,12 @@ from relance.recovery.subjects import AmbiguousError, NotKnownError
 from relance.testing.memory_clusters import Timings
 from relance.testing.memory_histories import MemoryHistory
 from relance.testing.virtual_time import VirtualClock, VirtualLoop, VirtualTime
-from tests.properties.mortal_processes import OWNER, ControllerProcess, ServerProcess, Wire
+from tests.properties.mortal_processes import OWNER, ControllerProcess, Message, ServerProcess, Wire
 from tests.properties.recovery_truths import Chronicle, TruthfulCluster
 
 T = TypeVar("T")
 CLUSTER = "alpha"
+_REMEMBERED = 4
 FIRST_STEP_AFTER_S = 5.0
 SAVED_EVERY = 10
 LIMITS = Limits(
@@ -63,8 +65,10 @@ class RecoveryWorld:
         self.servers: list[ServerProcess | None] = [None, None]
         self.controllers: list[ControllerProcess | None] = [None, None]
         self.connected = {"controller-0": 0, "controller-1": 0, "watcher": 0}
-        self.post: list[tuple[str, object]] = []
-        """What agents have sent and may be delivered again, or late."""
+        self.post: dict[str, list[Message]] = {}
+        """What agents have sent lately, by kind."""
+        self.meanwhile: list[Coroutine[Any, Any, object]] = []
+        """What people do while the processes work."""
         self.findings: list[Finding] = []
         self.frozen: dict[AttemptKey, datetime] = {}
         self.saved: dict[str, int] = {}
@@ -91,6 +95,7 @@ class RecoveryWorld:
         """End everything."""
 
         async def end() -> None:
+            await self.everybody_works()  # whatever people still meant to do
             for index in range(2):
                 await self.kill_controller(index)
 
@@ -109,7 +114,7 @@ class RecoveryWorld:
         await self.kill_controller(index)
         name = f"controller-{index}"
         OWNER.set(name)
-        wire = Wire(lambda: self.servers[self.connected[name]])
+        wire = Wire(lambda: self.servers[self.connected[name]], self.overhear)
         self.controllers[index] = ControllerProcess(name, self.folder / name, self.cluster, self.clock, wire)
         OWNER.set("")
 
@@ -138,13 +143,20 @@ class RecoveryWorld:
         self._save()
         await self.watch()
         rounds = [self._round_of(process) for process in self.controllers if process is not None]
-        await asyncio.gather(*rounds, *(self._loop_of(server) for server in self.servers if server is not None))
+        people, self.meanwhile = [self._at_some_moment(deed) for deed in self.meanwhile], []
+        loops = [self._loop_of(server) for server in self.servers if server is not None]
+        await asyncio.gather(*rounds, *loops, *people)
         for index, process in enumerate(self.controllers):
             if process is not None and process.has_died:
                 await self.kill_controller(index)
         for index, server in enumerate(self.servers):
             if server is not None and server.is_dead:
                 self.servers[index] = None
+
+    async def _at_some_moment(self, deed: Coroutine[Any, Any, object]) -> None:
+        for _ in range(self.random.randrange(40)):
+            await asyncio.sleep(0)
+        await self.try_to(deed)
 
     async def _round_of(self, process: ControllerProcess) -> None:
         OWNER.set(process.name)
@@ -163,7 +175,7 @@ class RecoveryWorld:
         server = self.servers[self.connected["watcher"]]
         if server is None:
             return
-        wire = Wire(lambda: server)
+        wire = Wire(lambda: server, self.overhear)
         try:
             followed = await wire.assignments(CLUSTER)
             for item in followed.assignments:
@@ -178,25 +190,47 @@ class RecoveryWorld:
                     coverage=(Coverage(source="files", sight=Sight.SEEN, up_to=self.clock.now()),),
                     read_to_end=item.ended_at is not None,
                 )
-                self.send_later("batch", batch)
                 await wire.submit(batch)
                 self.findings = [finding for finding in self.findings if finding not in found]
         except (BackendUnavailableError, BackendRefusedError):
             return
 
-    def send_later(self, kind: str, message: object) -> None:
-        """Remember a message that may come again, or late."""
-        self.post = [*self.post[-9:], (kind, message)]
+    def overhear(self, message: Message) -> None:
+        """Remember the newest messages of each kind: they may come again, or late."""
+        of_kind = self.post.setdefault(type(message).__name__, [])
+        of_kind.append(message)
+        del of_kind[:-_REMEMBERED]
 
-    async def deliver(self, message: tuple[str, object], index: int) -> None:
+    async def deliver(self, message: Message, index: int) -> None:
         """A message comes again, or late."""
         server = self.servers[index]
-        if server is None or not isinstance(message[1], WatcherBatch):
-            return
         try:
-            await Wire(lambda: server).submit(message[1])
+            await Wire(lambda: server).deliver(message)
         except (BackendUnavailableError, BackendRefusedError):
             return
+
+    async def claim_carelessly(self, pick: int, index: int) -> None:
+        """A controller claims what it was not told to claim, and dies of it: the server alone has to see to that."""
+        server = self.servers[index]
+        rows = await self.history.incidents(open_only=True)
+        advised = [row.incident for row in rows if row.incident.advice is not None]
+        if server is None or not advised:
+            return
+        incident = advised[pick % len(advised)]
+        holder = f"controller-{pick % 2}"
+        lease = await self.history.take_lease(CLUSTER, holder, 20.0, self.clock.now())
+        assert incident.advice is not None
+        claim = Claim(
+            advice_id=incident.advice.id,
+            attempt=incident.attempt,
+            generation=max(1, incident.advice.generation - (pick % 5 == 0)),
+            cluster=CLUSTER,
+            holder=holder,
+            lease_epoch=lease.epoch,
+            kind=ActionKind.PARK if incident.advice.park else ActionKind.RESTART,
+            effect=incident.effect or Effect(summary="", commands=(), digest="made up"),
+        )
+        await self.deliver(claim, index)
 
     def _view(self, attempt: AttemptKey) -> JobView | None:
         return next(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from relance.domain.faults import FaultDomain, RestartHint, Role, Scope, SuspectKind
 from relance.domain.findings import Certainty, Finding, FindingKind, RuleHit, Sign
@@ -32,7 +34,7 @@ LIVING = (JobState.PENDING, JobState.RUNNING, JobState.COMPLETING)
 class RecoveryMachine(RuleBasedStateMachine):
     """Everything that can happen, in any order."""
 
-    @initialize(seed=st.integers(0, 2**16), stage=st.sampled_from([Stage.ACT, Stage.ACT, Stage.APPROVE]))
+    @initialize(seed=st.integers(0, 2**16), stage=st.sampled_from([Stage.ACT, Stage.ACT, Stage.APPROVE, Stage.OBSERVE]))
     def begin(self, seed: int, stage: Stage) -> None:
         self.world = RecoveryWorld(seed)
 
@@ -71,10 +73,10 @@ class RecoveryMachine(RuleBasedStateMachine):
     @rule(
         pick=PICK,
         runs_s=st.sampled_from([0.0, 12.0, 40.0]),
-        then_s=st.sampled_from([0.0, 6.0, 7.0, 8.0, 10.0]),
-        answer=st.sampled_from([None, None, True, True, False]),
+        then_s=st.sampled_from([6.0, 7.0, 8.0, 10.0, 0.0]),
+        answer=st.sampled_from(["", "", "yes", "yes", "no", "claim"]),
     )
-    def an_attempt_crashes(self, pick: int, runs_s: float, then_s: float, answer: bool | None) -> None:
+    def an_attempt_crashes(self, pick: int, runs_s: float, then_s: float, answer: str) -> None:
         """It runs a while, breaks, and some time passes: most of what Relance does begins so. A person may answer."""
         self.world.play(self.world.pass_time(runs_s))
         job = self._job(pick, JobState.RUNNING)
@@ -82,9 +84,11 @@ class RecoveryMachine(RuleBasedStateMachine):
             self.world.findings += [self._crash(job, pick)] if pick % 4 else []
             self.world.cluster.end(job.raw_id, JobState.FAILED)
             self.world.play(self.world.pass_time(then_s))
-            if answer is not None and then_s:
-                self.world.play(self._answer(0, yes=answer, later=False))
-                self.world.play(self.world.pass_time(1.0))
+            if answer == "claim":
+                self.world.play(self.world.claim_carelessly(0, 0))
+            elif answer:
+                self.world.play(self._answer(0, yes=answer == "yes", later=False))
+            self.world.play(self.world.pass_time(1.0))
 
     @rule(pick=PICK, state=st.sampled_from([JobState.NODE_FAIL, JobState.OUT_OF_MEMORY, JobState.TIMEOUT,
                                             JobState.COMPLETED, JobState.PREEMPTED]))  # fmt: skip
@@ -136,16 +140,19 @@ class RecoveryMachine(RuleBasedStateMachine):
         except RefusedError:
             return
 
-    @rule(pick=PICK, stage=STAGES, consents=CONSENTS)
-    def somebody_sets_a_limit(self, pick: int, stage: Stage, consents: frozenset[EndRunning]) -> None:
-        """An operator the stage, mostly; or an owner that of a job, which `act` lifts."""
+    @rule(pick=PICK, stage=STAGES, consents=CONSENTS, meanwhile=st.booleans())
+    def somebody_sets_a_limit(self, pick: int, stage: Stage, consents: frozenset[EndRunning], meanwhile: bool) -> None:
+        """An operator the stage, mostly; or an owner that of a job, which `act` lifts; maybe while all are at work."""
         job = self._job(pick, *JobState)
-        if pick % 3 or job is None:
-            self.world.play(self.world.set_stage(stage, consents))
-        else:
+        deed: Coroutine[Any, Any, object] = self.world.set_stage(stage, consents)
+        if pick % 3 == 0 and job is not None:
+            deed.close()
             ceiling = None if stage is Stage.ACT else stage
-            switch = self.world.commands.switch_job(str(job.job_key(CLUSTER)), ceiling, job.user)
-            self.world.play(self.world.try_to(switch))
+            deed = self.world.commands.switch_job(str(job.job_key(CLUSTER)), ceiling, job.user)
+        if meanwhile:
+            self.world.meanwhile.append(deed)
+        else:
+            self.world.play(self.world.try_to(deed))
 
     @rule(pick=PICK, later=st.booleans())
     def somebody_answers(self, pick: int, later: bool) -> None:
@@ -177,11 +184,11 @@ class RecoveryMachine(RuleBasedStateMachine):
     def an_agent_turns_to_a_server(self, who: str, index: int) -> None:
         self.world.connected[who] = index
 
-    @rule(index=INDEX, count=st.integers(1, 3))
-    def answers_get_lost(self, index: int, count: int) -> None:
+    @rule(index=INDEX, calls=st.integers(0, 2), answers=st.integers(0, 2))
+    def calls_or_answers_get_lost(self, index: int, calls: int, answers: int) -> None:
         process = self.world.controllers[index]
         if process is not None:
-            process.wire.lost_answers = count
+            process.wire.lost_calls, process.wire.lost_answers = calls, answers
 
     @rule(index=INDEX, after=st.integers(0, 6), trouble=st.sampled_from(Trouble))
     def the_history_has_trouble(self, index: int, after: int, trouble: Trouble) -> None:
@@ -205,11 +212,15 @@ class RecoveryMachine(RuleBasedStateMachine):
             self.world.play(self.world.pass_time(for_s))
             process.scheduler.faults.is_silent = process.scheduler.faults.is_partial = False
 
-    @precondition(lambda self: self.world.post)
+    @rule(kind=st.sampled_from(["WatcherBatch", "ClusterReport", "Claim", "StepRecord"]), pick=PICK, index=INDEX)
+    def a_message_comes_late_or_again(self, kind: str, pick: int, index: int) -> None:
+        messages = self.world.post.get(kind)
+        if messages:
+            self.world.play(self.world.deliver(messages[pick % len(messages)], index))
+
     @rule(pick=PICK, index=INDEX)
-    def a_message_comes_late_or_again(self, pick: int, index: int) -> None:
-        message = self.world.post[pick % len(self.world.post)]
-        self.world.play(self.world.deliver(message, index))
+    def a_careless_controller_claims(self, pick: int, index: int) -> None:
+        self.world.play(self.world.claim_carelessly(pick, index))
 
     # -- what must hold
 
@@ -336,6 +347,7 @@ class RecoveryMachine(RuleBasedStateMachine):
 
 _ALWAYS = settings(
     deadline=None,
+    phases=[Phase.reuse, Phase.generate],  # shrinking takes minutes: `make soak` does it
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
 )

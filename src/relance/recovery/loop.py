@@ -66,9 +66,12 @@ class Loop:
         self._woken.set()
 
     def heard(self, recorded: tuple[Recorded, ...]) -> None:
-        """A listener for the history: whatever is appended to a job or cluster is looked at."""
+        """A listener for the history: a job to which something was appended is looked at.
+
+        A cluster is looked after by time alone: two servers that hear different agents would answer each other.
+        """
         for item in recorded:
-            if item.stream.kind != "node":
+            if item.stream.kind == "job":
                 self.wake(item.stream)
 
     async def run(self) -> None:
