@@ -130,6 +130,9 @@ def _nothing(case: CaseFile, clues: tuple[Clue, ...]) -> Explanation:
     if death_is_proven(case) and not (clues and all(clue.outlived for clue in clues)):
         because = "a process of it ended, and nothing shows why"
         return _unharmed("ended_without_a_sign", because, (), domain=FaultDomain.UNKNOWN)
+    if not clues and not case.findings and case.job is None and (case.progress is None or not case.progress.steps_seen):
+        because = "neither a step nor a fault was recognised in what was read, which is no proof of good health"
+        return replace(_unharmed("nothing_recognised", because, ()), confidence=0.3)
     return _unharmed("healthy", "no sign of a fault was seen", ())
 
 

@@ -664,3 +664,12 @@ def test_books_that_cannot_be_read_are_a_gap() -> None:
     verdict = attribute(case(key_error(100), job=replace(FAILED, steps=None)))
     assert "a person's decision cannot be ruled out" in verdict.gaps[0]
     assert attribute(case(key_error(100), coverage=())).gaps == ("nothing is known of what was read",)
+
+
+def test_logs_in_which_nothing_was_recognised_are_no_proof_of_health() -> None:
+    verdict = attribute(case(job=None, findings=(), progress=None))
+    assert verdict.remedy is Remedy.NONE
+    assert verdict.cause == "nothing_recognised"
+    assert verdict.confidence < 0.5
+    trained = attribute(case(job=None, findings=(), progress=trained_until(60)))
+    assert trained.cause == "healthy"
