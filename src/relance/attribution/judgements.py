@@ -82,7 +82,7 @@ def _special(case: CaseFile, best: Explanation) -> Prescription | None:
         return Prescription(remedy=Remedy.NONE, reason="it did not resume from its checkpoint: its owner has to look")
     if best.trust is Trust.INTENT:
         return None
-    if best.cause in ("recovered", "healthy"):
+    if best.cause in ("recovered", "healthy", "nothing_recognised"):
         return Prescription(remedy=Remedy.NONE, reason="nothing is wrong")
     told = _told_only(case)
     if told is not None and told.cause == best.cause and not _is_over(case):
