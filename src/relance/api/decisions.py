@@ -28,6 +28,8 @@ router = APIRouter(tags=["deciding"])
 async def set_stages(who: Decider, parts: Parts, order: Ordering, body: StageOrder) -> JSONResponse:
     """Set a stage. Whoever may decide may lower one; raising it, or consenting to more, takes an admin."""
     clusters = await _clusters(parts, body.cluster)
+    if body.partition is not None:
+        await _check_partition(parts, clusters, body.partition)
     raised = [record for record in clusters if raises_stage(record, body.partition, body.stage, body.end_running)]
     if raised and not who.may(Right.GOVERN):
         raise ProblemError(NOT_ALLOWED)
@@ -85,3 +87,19 @@ async def _clusters(parts: ServerParts, cluster: str | None) -> list[ClusterReco
         return [record] if isinstance(record, ClusterRecord) else []
     names = ", ".join(sorted(known)) or "none yet: a controller has to report first"
     raise NotKnownError(f"no such cluster: {cluster!r}; known: {names}")
+
+
+async def _check_partition(parts: ServerParts, clusters: list[ClusterRecord], partition: str) -> None:
+    """A misspelt partition would be taken for stopped while the one that was meant goes on. Raises NotKnownError.
+
+    One that had a stage before may be gone by now; where the nodes do not tell their partitions, any name is taken.
+    """
+    known: set[str] = set()
+    for record in clusters:
+        newest = parts.live.reports.get(record.cluster) if parts.live else None
+        report = newest or await parts.history.report(record.cluster)
+        named = {name for node in (report.nodes if report else ()) for name in node.partitions}
+        if not named or partition in named or partition in record.partitions:
+            return
+        known |= named
+    raise NotKnownError(f"no such partition: {partition!r}; known: {', '.join(sorted(known))}")

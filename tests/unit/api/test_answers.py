@@ -72,6 +72,7 @@ async def test_answers_are_read_back_by_their_types() -> None:
         ("POST", f"/advice/{ADVICE}/approve", {"generation": 2, "effect_digest": DIGEST}, 409, "refused"),
         ("POST", "/clusters/alpha/storm/clear", {}, 409, "refused"),
         ("PUT", "/stages", {"stage": "observe", "cluster": "alfa"}, 404, "not_known"),
+        ("PUT", "/stages", {"stage": "observe", "partition": "gpus"}, 404, "not_known"),
         ("DELETE", "/tokens/nobody", None, 404, "not_known"),
         ("DELETE", "/tokens/admin", None, 409, "refused"),
         ("POST", "/agents/submit", {"not": "a batch"}, 400, "bad_input"),
