@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from relance.domain import events as e
 from relance.domain import records
 from relance.domain.advice import ActionKind
+from relance.domain.keys import AttemptKey
 from relance.domain.records import ClusterRecord, JobRecord, Record
 from relance.domain.stages import Stage
 from relance.domain.streams import Recorded, Stream
@@ -26,12 +27,12 @@ LOOK_AGE = timedelta(seconds=2)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Carried:
-    """A command of ours that the scheduler carried out, with the job as it was before."""
+    """A command of ours that the scheduler carried out, with the job as it was when it was sent."""
 
     verb: str
     job: JobView
     twins: tuple[str, ...]
-    at: datetime
+    """Other jobs that did the same work then, and had for long enough to be seen."""
 
 
 class TruthfulCluster(MemoryCluster):
@@ -40,16 +41,24 @@ class TruthfulCluster(MemoryCluster):
     def __init__(self, clock: Clock, *, nodes: int, name: str, timings: Timings) -> None:
         super().__init__(clock, nodes=nodes, name=name, timings=timings)
         self.carried: list[Carried] = []
+        self._under_way: dict[tuple[str, ...], Carried] = {}
         self._time = clock
 
     def do(self, argv: tuple[str, ...]) -> None:
-        before = self.job(argv[2])
+        met = self._under_way.pop(argv, None) or self._met(argv)
         super().do(argv)
         if argv[0] == OURS:
-            now = self._time.now()
-            copies = twins(before, self.jobs(), attempt_began(before))
-            old = tuple(twin.raw_id for twin in copies if self.job(twin.raw_id).first_submitted_at < now - LOOK_AGE)
-            self.carried.append(Carried(verb=argv[1], job=before, twins=old, at=now))
+            self.carried.append(met)
+
+    def do_later(self, argv: tuple[str, ...], at: datetime) -> None:
+        self._under_way[argv] = self._met(argv)
+        super().do_later(argv, at)
+
+    def _met(self, argv: tuple[str, ...]) -> Carried:
+        job, now = self.job(argv[2]), self._time.now()
+        copies = twins(job, self.jobs(), attempt_began(job))
+        old = tuple(twin.raw_id for twin in copies if self.job(twin.raw_id).first_submitted_at < now - LOOK_AGE)
+        return Carried(verb=argv[1], job=job, twins=old)
 
 
 class Chronicle:
@@ -63,8 +72,9 @@ class Chronicle:
         self._position = 0
         self._judged = 0
         self.records: dict[Stream, Record] = {}
-        self.begun: dict[str, e.ActionStarted] = {}
-        """By attempt."""
+        self.begun: dict[AttemptKey, list[e.ActionStarted]] = {}
+        self._repeated: set[AttemptKey] = set()
+        """Attempts that died at their launch and were started once more by the action that had started them."""
 
     async def read_on(self, limit: int = 7) -> None:
         """Read what is new, in pages, and judge it."""
@@ -89,13 +99,17 @@ class Chronicle:
         if isinstance(event, e.ActionStarted):
             self._judge_beginning(item, event)
         elif isinstance(event, e.AdviceIssued):
-            attempt = str(event.advice.attempt)
-            assert attempt not in self.begun, f"new advice on {attempt}, on which an action had begun"
+            attempt, record = event.advice.attempt, self.records[item.stream]
+            assert isinstance(record, JobRecord)
+            incident = record.incident(event.incident_id)
+            assert incident is not None
+            begun = self.begun.get(attempt)
+            assert not begun or incident.is_parked, f"new advice on {attempt}, on which an action had begun"
 
     def _judge_beginning(self, item: Recorded, event: e.ActionStarted) -> None:
-        attempt = str(event.attempt)
-        assert attempt not in self.begun, f"two actions begun on {attempt}"
-        self.begun[attempt] = event
+        before = self.begun.setdefault(event.attempt, [])
+        assert not before or event.kind is ActionKind.CONSTRAIN, f"two restarts begun of {event.attempt}"
+        before.append(event)
         record = self.records[item.stream]
         assert isinstance(record, JobRecord)
         incident = record.incident(event.incident_id)
@@ -123,18 +137,21 @@ class Chronicle:
     def _judge_command(self, done: Carried) -> None:
         job = done.job
         what = f"{done.verb} of job {job.raw_id}, attempt {job.restart_count}, {job.state.value}"
-        by_count = {
-            event.attempt.restart_count: event
-            for event in self.begun.values()
-            if event.attempt.job == job.job_key(self._cluster.name)
-        }
-        mine = by_count.get(job.restart_count)
-        before = by_count.get(job.restart_count - 1)
+        key = job.attempt_key(self._cluster.name)
         if done.verb == "requeue":
-            again = before is not None and job.reason == "JobLaunchFailure"
-            assert mine is not None or again, f"{what}, on which no action had begun"
-            assert mine is None or mine.kind in (ActionKind.RESTART, ActionKind.PARK), f"{what} for {mine.kind.value}"
+            again = job.reason == "JobLaunchFailure" and self._is_after_ours(key)
+            kinds = {event.kind for event in self.begun.get(key, ())}
+            assert again or kinds & {ActionKind.RESTART, ActionKind.PARK}, f"{what}, of which no restart had begun"
             assert job.state not in (JobState.CANCELLED, JobState.COMPLETED, JobState.TIMEOUT), what
             assert not done.twins, f"{what}, although {done.twins} does the same work"
+            if again:
+                self._repeated.add(key)
         else:
-            assert mine is not None or before is not None, f"{what}, on which no action had begun"
+            assert key in self.begun or self._is_after_ours(key), f"{what}, on which no action had begun"
+
+    def _is_after_ours(self, key: AttemptKey) -> bool:
+        """Whether an attempt is one that an action of ours may have started."""
+        if key.restart_count == 0:
+            return False
+        before = AttemptKey(job=key.job, restart_count=key.restart_count - 1)
+        return before in self.begun or before in self._repeated
