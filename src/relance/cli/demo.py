@@ -27,17 +27,7 @@ _NAMES = ("kill", "hang", "node", "bug", "scare")
 @click.option("--at-once", is_flag=True, help="Break all jobs together instead of one after another.")
 @click.option("--picture", type=click.Path(path_type=Path), help="Write the final screen to this file, as SVG.")
 @click.option("--folder", type=click.Path(path_type=Path), help="Where everything goes; default: a temporary folder.")
-def demo(  # noqa: PLR0913 -- one parameter per option
-    *,
-    names: tuple[str, ...],
-    headless: bool,
-    as_json: bool,
-    keep_running: bool,
-    apart: bool,
-    at_once: bool,
-    picture: Path | None,
-    folder: Path | None,
-) -> None:
+def demo(*, names: tuple[str, ...], picture: Path | None, folder: Path | None, **flags: bool) -> None:
     """Train a small model on simulated nodes, break it in five ways, and watch it come back.
 
     Everything runs on this machine, in a temporary folder, and ends by itself in under three minutes. Exits with 0 when
@@ -50,14 +40,14 @@ def demo(  # noqa: PLR0913 -- one parameter per option
 
     chosen = tuple(each for each in faults(HANG_AFTER_S) if not names or each.name.value in names)
     telling = Telling(
-        is_live=not headless and not as_json and sys.stdout.isatty(),
-        as_json=as_json,
-        keep_running=keep_running,
+        is_live=not flags["headless"] and not flags["as_json"] and sys.stdout.isatty(),
+        as_json=flags["as_json"],
+        keep_running=flags["keep_running"],
         picture=picture,
     )
     with _interrupted_by_term(), _folder(folder) as (place, keep):
         try:
-            plan = Plan(faults=chosen, folder=place, apart=apart, at_once=at_once)
+            plan = Plan(faults=chosen, folder=place, apart=flags["apart"], at_once=flags["at_once"])
             is_good = perform(plan, telling, time.sleep)
         except PlayFailedError as error:
             keep()

@@ -66,69 +66,73 @@ class Fault:
 
 def faults(hang_after_s: float) -> tuple[Fault, ...]:
     """All faults, in the order in which they are shown."""
-    return (
-        Fault(
-            name=FaultName.KILL,
-            job="llama-kill",
-            title="a rank is killed",
-            done="SIGKILL to rank 3",
-            rank=3,
-            expectation=Expectation(
-                attempts=(2, 2),
-                final_state="COMPLETED",
-                domains=frozenset({FaultDomain.UNKNOWN, FaultDomain.SYSTEM}),
-                remedies=(Remedy.RESTART,),
-                end=IncidentEnd.RECOVERED,
-            ),
-        ),
-        Fault(
-            name=FaultName.HANG,
-            job="llama-hang",
-            title="a rank hangs",
-            done=f"SIGSTOP to rank 5; its peers wait for it; the job's own limit for silence is {hang_after_s:g} s",
-            rank=5,
-            hang_after_s=hang_after_s,
-            expectation=Expectation(
-                attempts=(2, 2),
-                final_state="COMPLETED",
-                domains=frozenset(set(FaultDomain) - {FaultDomain.USER, FaultDomain.SCHEDULER, FaultDomain.NONE}),
-                remedies=(Remedy.RESTART, Remedy.RESTART_EXCLUDING),
-                end=IncidentEnd.RECOVERED,
-            ),
-        ),
-        Fault(
-            name=FaultName.NODE,
-            job="llama-node",
-            title="a GPU falls off the bus",
-            done="its GPU drops off the bus (Xid 79) in every attempt on this node",
-            rank=2,
-            expectation=Expectation(
-                attempts=(2, 3),
-                final_state="COMPLETED",
-                domains=frozenset({FaultDomain.HARDWARE}),
-                remedies=(Remedy.RESTART_EXCLUDING,),
-                end=IncidentEnd.RECOVERED,
-                excludes=True,
-            ),
-        ),
-        Fault(
-            name=FaultName.BUG,
-            job="llama-bug",
-            title="a bug in the training script",
-            done="a KeyError at the same step in every attempt",
-            expectation=Expectation(
-                attempts=(1, 3),
-                final_state="FAILED",
-                domains=frozenset({FaultDomain.APPLICATION}),
-                remedies=(Remedy.STOP,),
-                end=IncidentEnd.STOPPED,
-            ),
-        ),
-        Fault(
-            name=FaultName.SCARE,
-            job="llama-scare",
-            title="a fright",
-            done="rank 0 prints an out-of-memory traceback, catches it and trains on",
-            expectation=Expectation(attempts=(1, 1), final_state="COMPLETED"),
+    return (_KILL, _hang(hang_after_s), _NODE, _BUG, _SCARE)
+
+
+def _hang(hang_after_s: float) -> Fault:
+    return Fault(
+        name=FaultName.HANG,
+        job="llama-hang",
+        title="a rank hangs",
+        done=f"SIGSTOP to rank 5; its peers wait for it; the job's own limit for silence is {hang_after_s:g} s",
+        rank=5,
+        hang_after_s=hang_after_s,
+        expectation=Expectation(
+            attempts=(2, 2),
+            final_state="COMPLETED",
+            domains=frozenset(set(FaultDomain) - {FaultDomain.USER, FaultDomain.SCHEDULER, FaultDomain.NONE}),
+            remedies=(Remedy.RESTART, Remedy.RESTART_EXCLUDING),
+            end=IncidentEnd.RECOVERED,
         ),
     )
+
+
+_KILL = Fault(
+    name=FaultName.KILL,
+    job="llama-kill",
+    title="a rank is killed",
+    done="SIGKILL to rank 3",
+    rank=3,
+    expectation=Expectation(
+        attempts=(2, 2),
+        final_state="COMPLETED",
+        domains=frozenset({FaultDomain.UNKNOWN, FaultDomain.SYSTEM}),
+        remedies=(Remedy.RESTART,),
+        end=IncidentEnd.RECOVERED,
+    ),
+)
+_NODE = Fault(
+    name=FaultName.NODE,
+    job="llama-node",
+    title="a GPU falls off the bus",
+    done="its GPU drops off the bus (Xid 79) in every attempt on this node",
+    rank=2,
+    expectation=Expectation(
+        attempts=(2, 3),
+        final_state="COMPLETED",
+        domains=frozenset({FaultDomain.HARDWARE}),
+        remedies=(Remedy.RESTART_EXCLUDING,),
+        end=IncidentEnd.RECOVERED,
+        excludes=True,
+    ),
+)
+_BUG = Fault(
+    name=FaultName.BUG,
+    job="llama-bug",
+    title="a bug in the training script",
+    done="a KeyError at the same step in every attempt",
+    expectation=Expectation(
+        attempts=(1, 3),
+        final_state="FAILED",
+        domains=frozenset({FaultDomain.APPLICATION}),
+        remedies=(Remedy.STOP,),
+        end=IncidentEnd.STOPPED,
+    ),
+)
+_SCARE = Fault(
+    name=FaultName.SCARE,
+    job="llama-scare",
+    title="a fright",
+    done="rank 0 prints an out-of-memory traceback, catches it and trains on",
+    expectation=Expectation(attempts=(1, 1), final_state="COMPLETED"),
+)
