@@ -16,11 +16,10 @@ from typing import Any, TypeVar, cast
 
 from relance.controlling.controller import Controller
 from relance.controlling.ledger import Ledger, LedgerUnusableError
-from relance.controlling.paces import Pace
+from relance.controlling.paces import ControllerSettings, Pace
 from relance.domain.advice import Claim, ClaimReply, Command, StepRecord
 from relance.domain.keys import AttemptKey
 from relance.domain.ledgers import Entry
-from relance.domain.limits import Limits
 from relance.domain.observations import WatcherBatch
 from relance.domain.streams import Recorded
 from relance.domain.views import ClusterReport, JobView
@@ -283,10 +282,8 @@ class ControllerProcess:
             backend=wire,
             scheduler=self.scheduler,
             ledger=self.ledger,
-            limits=Limits(),
             clock=clock,
-            holder=name,
-            pace=Pace(poll_s=0.5, slow_poll_s=2.0),
+            settings=ControllerSettings(holder=name, pace=Pace(poll_s=0.5, slow_poll_s=2.0)),
         )
         self.scheduler.on_death = self._end_effects
         self._controller.start()

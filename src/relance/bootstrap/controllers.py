@@ -13,7 +13,7 @@ from relance.config.settings import LocalSchedulerSettings
 from relance.controllers.local import LocalScheduler
 from relance.controlling.controller import Controller
 from relance.controlling.ledger import Ledger, LedgerUnusableError
-from relance.controlling.paces import Pace
+from relance.controlling.paces import ControllerSettings, Pace
 from relance.ports.backends import Backend
 from relance.ports.clocks import Clock
 from relance.ports.schedulers import Scheduler
@@ -51,10 +51,8 @@ def open_controller(cluster: ClusterSettings, folder: StateFolder, backend: Back
         backend=backend,
         scheduler=scheduler,
         ledger=ledger,
-        limits=cluster.limits,
         clock=clock,
-        holder=holder_name(place),
-        pace=Pace(look_s=cluster.poll_s),
+        settings=ControllerSettings(holder=holder_name(place), limits=cluster.limits, pace=Pace(look_s=cluster.poll_s)),
     )
     return ControllerRole(controller=controller, scheduler=scheduler, ledger=ledger)
 

@@ -148,7 +148,8 @@ class Beginnings:
         reply = await self._backend.claim(claim)
         if not reply.granted or reply.action_id is None:
             problem = f"the server refused the claim of job {order.raw_id}: {reply.reason or 'it does not say why'}"
-            _remember(self._refusals, attempt, (refusal, now_s + _REFUSED_FOR_S, problem))
+            wait_s = _REFUSED_FOR_S if reply.again_in_s is None else min(reply.again_in_s, _REFUSED_FOR_S)
+            _remember(self._refusals, attempt, (refusal, now_s + wait_s, problem))
             return problem
         began = self._began(order, reply.action_id, preparation)
         try:

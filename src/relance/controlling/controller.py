@@ -17,14 +17,13 @@ from relance.controlling.leases import HeldLease, renewed
 from relance.controlling.leaves import Standing, leave_to_send
 from relance.controlling.ledger import Ledger, LedgerUnusableError
 from relance.controlling.moves import Leave, Transaction
-from relance.controlling.paces import COMMAND_LIMIT_S, Pace
+from relance.controlling.paces import COMMAND_LIMIT_S, ControllerSettings
 from relance.controlling.reporting import Reporter
 from relance.controlling.resumptions import Setting
 from relance.controlling.sights import Sight
 from relance.controlling.transactions import Tools
 from relance.domain.faults import Remedy
 from relance.domain.ledgers import Decided, LetGo, Taken
-from relance.domain.limits import Limits
 from relance.domain.views import ClusterReport
 from relance.ports.backends import Backend, BackendRefusedError, BackendUnavailableError, Order, Orders
 from relance.ports.clocks import Clock
@@ -40,28 +39,20 @@ _AWAY_S = 1.0
 class Controller:
     """One cluster's controller. Build it, then `run` it; or call `start` once and the ticks by hand."""
 
-    def __init__(  # noqa: PLR0913 - the six parts, and an option
-        self,
-        *,
-        backend: Backend,
-        scheduler: Scheduler,
-        ledger: Ledger,
-        limits: Limits,
-        clock: Clock,
-        holder: str,
-        pace: Pace = Pace(),  # noqa: B008 - frozen
+    def __init__(
+        self, *, backend: Backend, scheduler: Scheduler, ledger: Ledger, clock: Clock, settings: ControllerSettings
     ) -> None:
-        """Take the parts. `holder` names this controller in leases and in the history; the same after a restart."""
+        """Take the parts."""
         self.alarms: dict[str, str] = {}
         """What is wrong now, by subject; goes into every report."""
         self._backend = backend
         self._scheduler = scheduler
         self._ledger = ledger
-        self._limits = limits
+        self._limits = settings.limits
         self._clock = clock
-        self._holder = holder
-        self._pace = pace
-        self._sight = Sight(scheduler, clock, holder)
+        self._holder = settings.holder
+        self._pace = settings.pace
+        self._sight = Sight(scheduler, clock, settings.holder)
         self._reporter = Reporter(backend, ledger, clock)
         self._lease: HeldLease | None = None
         self._orders: Orders | None = None

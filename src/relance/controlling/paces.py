@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from relance.domain.limits import Limits
 
 COMMAND_LIMIT_S = 10.0
 """The longest that a command may take (design 10): a successor waits for a lease and this long."""
@@ -36,3 +38,15 @@ class Pace:
     """At most so many at once."""
     unreported: int = 1000
     """With so many steps that the server does not have yet, nothing new begins."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerSettings:
+    """A controller's name, limits and intervals.
+
+    `holder` names this controller in leases and in the history; it is the same after a restart.
+    """
+
+    holder: str
+    limits: Limits = field(default_factory=Limits)
+    pace: Pace = field(default_factory=Pace)

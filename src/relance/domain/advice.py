@@ -155,6 +155,8 @@ class ClaimReply:
     granted: bool
     action_id: str | None = None
     reason: str = ""
+    again_in_s: float | None = None
+    """After how long it is worth asking again, where that is known: a permit becomes free."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

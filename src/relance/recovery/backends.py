@@ -203,7 +203,10 @@ class LocalBackend:
                 await self._history.append(append, now)
             except ConflictError:
                 continue
-            except (NotUniqueError, NoPermitError, LeaseLostError) as error:
+            except NoPermitError as error:
+                free_in_s = max(0.0, (error.free_at - now).total_seconds())
+                return ClaimReply(granted=False, reason=str(error), again_in_s=free_in_s)
+            except (NotUniqueError, LeaseLostError) as error:
                 return ClaimReply(granted=False, reason=str(error))
             return ClaimReply(granted=True, action_id=action_id(claim))
         message = f"{stream} is too busy"

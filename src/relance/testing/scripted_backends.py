@@ -32,6 +32,8 @@ class ScriptedBackend:
         self.epoch = 1
         self.refuses: str = ""
         """Why claims are refused; empty: they are granted."""
+        self.again_in_s: float | None = None
+        """After how long a refused claim is worth asking again."""
         self.acting: tuple[str, ...] = ()
         self.claims: list[Claim] = []
         self.steps: dict[str, StepRecord] = {}
@@ -101,7 +103,8 @@ class ScriptedBackend:
         key = str(claim.attempt)
         order = self._orders.get(key)
         if self.refuses or order is None or order.advice.generation != claim.generation or order.action is not None:
-            return ClaimReply(granted=False, reason=self.refuses or "no such advice in force")
+            reason = self.refuses or "no such advice in force"
+            return ClaimReply(granted=False, reason=reason, again_in_s=self.again_in_s)
         action = Action(
             id=stable_id("act", claim.advice_id, claim.generation),
             advice_id=claim.advice_id,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from relance.controlling.controller import Controller
-from relance.controlling.paces import Pace
+from relance.controlling.paces import ControllerSettings, Pace
 from relance.domain.advice import ActionEnd
 from relance.domain.views import Hold, JobState, JobView
 from tests.unit.controlling.fuses import Fuse, FusedBackend, FusedLedger, FusedScheduler, When
@@ -22,10 +22,10 @@ async def life(world: World, fuse: Fuse, duration_s: float, holder: str = HOLDER
         backend=FusedBackend(world.backend, fuse),
         scheduler=FusedScheduler(world.scheduler, fuse, world.cluster, world.clock),
         ledger=ledger,
-        limits=world.limits,
         clock=world.clock,
-        holder=holder,
-        pace=Pace(look_s=5.0, poll_s=0.5, suspicion_s=3.0),
+        settings=ControllerSettings(
+            holder=holder, limits=world.limits, pace=Pace(look_s=5.0, poll_s=0.5, suspicion_s=3.0)
+        ),
     )
     task = asyncio.create_task(controller.run())
     end = world.clock.monotonic() + duration_s

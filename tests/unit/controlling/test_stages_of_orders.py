@@ -255,6 +255,18 @@ def test_a_refused_claim_is_not_made_again_at_once_but_when_the_order_changes(wo
     world.play(story())
 
 
+def test_a_claim_that_was_refused_for_a_permit_is_made_again_when_the_permit_is_free(world: World) -> None:
+    async def story() -> None:
+        job = await world.failed_job()
+        world.backend.refuses, world.backend.again_in_s = "no permit free", 1.5
+        world.backend.give(world.order(world.advice(job)))
+        async with world.running():
+            await world.clock.sleep(7)
+            assert 3 <= len(world.backend.claims) <= 6
+
+    world.play(story())
+
+
 def test_why_a_claim_is_refused_is_said_for_as_long_as_it_is(world: World) -> None:
     async def story() -> None:
         job = await world.failed_job()

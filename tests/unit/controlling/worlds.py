@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from relance.controlling.controller import Controller
 from relance.controlling.ledger import Ledger
-from relance.controlling.paces import Pace
+from relance.controlling.paces import ControllerSettings, Pace
 from relance.domain.advice import Advice
 from relance.domain.faults import Remedy
 from relance.domain.limits import Limits
@@ -55,10 +55,8 @@ class World:
             backend=self.backend,
             scheduler=self.scheduler,
             ledger=ledger,
-            limits=self.limits,
             clock=self.clock,
-            holder=HOLDER,
-            pace=pace,
+            settings=ControllerSettings(holder=HOLDER, limits=self.limits, pace=pace),
         )
 
     async def failed_job(self, **fields: object) -> JobView:
