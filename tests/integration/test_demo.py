@@ -131,7 +131,7 @@ def test_an_interrupt_ends_everything(demos: list[Demo], tmp_path: Path) -> None
 
 
 def test_what_is_kept_running_can_be_looked_at_until_the_interrupt(demos: list[Demo], tmp_path: Path) -> None:
-    demo = start(demos, tmp_path, "--headless", "--fault", "scare", "--keep-running")
+    demo = start(demos, tmp_path, "--headless", "--at-once", "--fault", "scare", "--keep-running")
     assert demo.process.stdout is not None
     told = ""
     while "Ctrl-C here ends everything" not in told:
