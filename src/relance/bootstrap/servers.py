@@ -122,8 +122,6 @@ async def _wire(
     url = _url(settings.server.host, listening)
     say_where(folder, url)
     _LOG.info("listening", url=url, clusters=[cluster.name for cluster in settings.clusters])
-    if not settings.clusters:
-        _LOG.warning("no cluster", text="the settings name no cluster, so no job is seen; give some with --config FILE")
     return Server(
         folder=folder,
         history=history,

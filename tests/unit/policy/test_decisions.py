@@ -228,6 +228,12 @@ def test_a_parked_job_still_needs_the_guards_that_keep_others_safe() -> None:
     assert (advice.park, advice.hold) == (False, True)
 
 
+def test_what_still_runs_is_never_parked() -> None:
+    advice = decide(with_(running(ASKED), **SLOW_DEATH, fleet__storm=STORM))
+    assert (advice.ends_running, advice.park, advice.hold) == (EndRunning.DEAD_RANK, False, True)
+    assert advice.decide_again_on == "the shared cause clears"
+
+
 def test_after_the_longest_park_a_job_is_tried_all_the_same() -> None:
     advice = decided(fleet__storm=STORM, now=at(3600 + 14400), fleet__as_of=at(3600 + 14400))
     assert (advice.park, guard(advice, "no_shared_cause").answer) == (False, Answer.YES)
