@@ -33,7 +33,7 @@ from relance.recovery.claims import Counter, action_id, incident_of, permits, re
 from relance.recovery.intake import finding_events
 from relance.recovery.live import Bell, Live
 from relance.recovery.loop import Loop
-from relance.recovery.ordering import job_stage, order, standing, switch
+from relance.recovery.ordering import as_shown, job_stage, order, standing, switch
 from relance.recovery.reporting import Reporting
 from relance.recovery.sites import Site
 from relance.recovery.situations import active_exclusions
@@ -91,7 +91,7 @@ class LocalBackend:
             record = (await self._history.load(Stream.of_job(view.job_key(cluster)))).record
             if not isinstance(record, JobRecord) or not record.name:
                 continue
-            stage = job_stage(record, stages, rules, now).stage
+            stage = job_stage(as_shown(record, view), stages, rules, now).stage
             if followed(view, stage, rules, now):
                 found.append(assignment(record, view, rules, await self._loop.progress_of(record)))
         self._live.followed[cluster] = len(found)
@@ -151,7 +151,7 @@ class LocalBackend:
                 continue
             ours = tuple(item.node for item in exclusions if item.job == str(row.job))
             view = view_of(report, row.job)
-            made = order(record, row.incident, job_stage(record, stages, rules, now), view, ours)
+            made = order(record, row.incident, job_stage(as_shown(record, view), stages, rules, now), view, ours)
             found += [made] if made is not None else []
         acting = await self._acting(report, stages, now)
         return Orders(lease=lease, orders=tuple(found), position=position, acting=acting)
@@ -175,9 +175,10 @@ class LocalBackend:
             stages = (
                 cluster.record if isinstance(cluster.record, ClusterRecord) else ClusterRecord(cluster=claim.cluster)
             )
+            shown = as_shown(record, view_of(self._live.reports.get(claim.cluster), record.job))
             counter = Counter(
-                stage=job_stage(record, stages, rules, now),
-                standing=standing(record, rules),
+                stage=job_stage(shown, stages, rules, now),
+                standing=standing(shown, rules),
                 switch=switch(record, now),
                 report=self._live.reports.get(claim.cluster),
                 view_max_age_s=rules.limits.view_max_age_s,
@@ -261,7 +262,8 @@ class LocalBackend:
 
     async def _stage_of(self, record: JobRecord) -> Stage:
         cluster = record.job.cluster
-        return job_stage(record, await self._cluster(cluster), self._site.rules(cluster), self._clock.now()).stage
+        shown = as_shown(record, view_of(self._live.reports.get(cluster), record.job))
+        return job_stage(shown, await self._cluster(cluster), self._site.rules(cluster), self._clock.now()).stage
 
     async def _acting(self, report: ClusterReport | None, stages: ClusterRecord, now: datetime) -> tuple[str, ...]:
         """Attempts whose job is effectively at `act`: what the controller's ledger notes as taken."""
@@ -270,7 +272,8 @@ class LocalBackend:
             key = view.attempt_key(stages.cluster)
             record = (await self._history.load(Stream.of_job(key.job))).record
             if isinstance(record, JobRecord) and record.name:
-                stage = job_stage(record, stages, self._site.rules(stages.cluster), now).stage
+                rules = self._site.rules(stages.cluster)
+                stage = job_stage(as_shown(record, view), stages, rules, now).stage
                 found += [str(key)] if stage is Stage.ACT else []
         return tuple(found)
 

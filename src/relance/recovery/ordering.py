@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 from relance.domain.incidents import Incident, IncidentState
@@ -36,6 +37,11 @@ def job_stage(record: JobRecord, cluster: ClusterRecord, rules: ClusterRules, no
     jobs = {str(record.job): ceiling} if ceiling is not None else {}
     limits = ClusterStages(cluster=stages.cluster, partitions=stages.partitions, jobs=jobs, caps=stages.caps)
     return effective_stage(limits, standing(record, rules))
+
+
+def as_shown(record: JobRecord, view: JobView | None) -> JobRecord:
+    """The record with the partition that the scheduler shows now: a job that was moved has its new one's stage."""
+    return replace(record, partition=view.partition) if view is not None else record
 
 
 def order(
