@@ -104,7 +104,8 @@ class Chronicle:
             incident = record.incident(event.incident_id)
             assert incident is not None
             begun = self.begun.get(attempt)
-            assert not begun or incident.is_parked, f"new advice on {attempt}, on which an action had begun"
+            again = event.advice.may_begin and not incident.is_parked
+            assert not (begun and again), f"new advice on {attempt}, on which an action had begun"
 
     def _judge_beginning(self, item: Recorded, event: e.ActionStarted) -> None:
         before = self.begun.setdefault(event.attempt, [])

@@ -174,6 +174,15 @@ def commands_change() -> Act:
     return act
 
 
+def controller_gives_up() -> Act:
+    """From now on the controller abandons what it claims."""
+
+    async def act(world: World) -> None:
+        world.controller.gives_up = True
+
+    return act
+
+
 def watcher_falls_silent() -> Act:
     """The watcher dies."""
 

@@ -86,6 +86,8 @@ class ControllerHand:
         self.is_silent = False
         self.words: tuple[str, ...] = ()
         """More words in each command, so that an effect is another than the one that was shown."""
+        self.gives_up = False
+        """Whether it abandons what it has claimed."""
         self.refusals: list[str] = []
         self._sequence = 0
         self._prepared: dict[str, str] = {}
@@ -152,7 +154,7 @@ class ControllerHand:
     async def _carry_on(self, backend: Backend, doing: Doing, now: datetime) -> None:
         advice, raw_id = doing.order.advice, doing.order.raw_id
         job = self._cluster.jobs.get(raw_id)
-        if job is None or job.state in (JobState.CANCELLED, JobState.COMPLETED):
+        if self.gives_up or job is None or job.state in (JobState.CANCELLED, JobState.COMPLETED):
             await self._tell(backend, doing, "end", now, ActionEnd.ABANDONED)
         elif not doing.done:
             doing.accepted_at = now

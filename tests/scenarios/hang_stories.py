@@ -10,6 +10,8 @@ from tests.scenarios import findings
 from tests.scenarios.acts import (
     cancels,
     completes,
+    controller_gives_up,
+    fails,
     finds,
     hangs,
     submits,
@@ -53,6 +55,18 @@ def a_hang_with_consent_is_ended_and_comes_back() -> Timeline:
     line.want(120, 140, e.ActionStarted, times=1)
     line.want(122, 150, e.AttemptRestarted, lambda event: event.by_us, times=1)
     line.ends(END.RECOVERED)
+    return line
+
+
+@story
+def what_was_begun_once_and_came_to_nothing_is_not_begun_again() -> Timeline:
+    line = _hanging(end_running=frozenset({EndRunning.HANG}))
+    line.at(110, controller_gives_up())
+    line.at(180, fails())
+    line.want(120, 122, e.ActionAbandoned, times=1)
+    line.want(180, 250, e.IncidentOpened, times=1)
+    line.never(e.AdviceIssued, lambda event: event.advice.may_begin, after_s=123)
+    line.ends(END.LEFT, END.LEFT)
     return line
 
 

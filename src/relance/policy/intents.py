@@ -56,6 +56,16 @@ def _disagreed(question: Question) -> str | None:
     return f"the owner said that we were wrong ({words}): no further action on this job" if words else None
 
 
+def _begun_before(question: Question) -> str | None:
+    """A restart of one attempt is begun at most once, whatever came of it: a second one is a person's to order."""
+    incident = question.incident
+    begun = any(
+        item.action is not None and item.attempt == incident.attempt and item.id != incident.id
+        for item in question.record.incidents
+    )
+    return "a restart of this attempt was begun before and came to nothing: no second one" if begun else None
+
+
 def _did_not_resume(question: Question) -> str | None:
     causes = [question.verdict.cause, *(item.cause for item in question.earlier)]
     causes += [item.verdict.cause for item in question.record.incidents if item.verdict is not None]
@@ -119,6 +129,7 @@ INTENTS: tuple[Callable[[Question], str | None], ...] = (
     _by_verdict,
     _by_place,
     _disagreed,
+    _begun_before,
     _by_twin,
     _did_not_resume,
 )
