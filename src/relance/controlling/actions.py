@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import structlog
 
@@ -24,8 +25,11 @@ they are seconds old, and no cluster restarts thousands of jobs in seconds."""
 class Actions:
     """Starts, resumes and counts transactions."""
 
-    def __init__(self, *, setting: Setting, tools: Tools, holder: str) -> None:
-        """Begin with none; `resume_open` takes up what the ledger has."""
+    def __init__(
+        self, *, setting: Setting, tools: Tools, holder: str, ended: Callable[[], None] = lambda: None
+    ) -> None:
+        """Begin with none; `resume_open` takes up what the ledger has. `ended` is called at a transaction's end."""
+        self._ended = ended
         self.setting = setting
         self._tools = tools
         self._holder = holder
@@ -114,6 +118,7 @@ class Actions:
             # The ledger has it open: it is taken up again from what the cluster shows.
             _log.error("transaction broke off", action=began.action_id, error=repr(error))
             return
+        self._ended()
         ended = task.result()
         _log.info("action ended", action=began.action_id, end=ended.end.value, reason=ended.reason)
 

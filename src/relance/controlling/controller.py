@@ -82,7 +82,8 @@ class Controller:
             surroundings=self,
             told=self._told.set,
         )
-        self._actions = Actions(setting=setting, tools=tools, holder=self._holder)
+        # A look at the end of an action shows at once what came of it, and not when the next one is due.
+        self._actions = Actions(setting=setting, tools=tools, holder=self._holder, ended=self._look_again.set)
         self._beginnings = Beginnings(
             backend=self._backend,
             actions=self._actions,

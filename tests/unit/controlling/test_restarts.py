@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 
 import pytest
 
+from relance.controlling.paces import Pace
 from relance.domain.advice import ActionEnd
 from relance.domain.faults import Remedy
 from relance.domain.stages import EffectiveStage, EndRunning, Stage
@@ -30,6 +32,29 @@ def test_a_failed_job_runs_again_without_the_bad_node_and_with_the_users_own_exc
     assert world.verbs() == ["requeue", "update"]
     assert world.backend.story() == ["checked", "requeue", "pending", "constrain", "read back", "end"]
     assert world.backend.ends() == [(ActionEnd.SUCCEEDED, "runs on node002, node003")]
+
+
+def test_what_came_of_an_action_is_reported_at_its_end_and_not_when_the_next_look_is_due(world: World) -> None:
+    async def story() -> None:
+        job = await world.failed_job()
+        world.backend.give(world.order(world.advice(job)))
+        world.scheduler.faults.is_deaf = True
+        controller = world.controller(world.ledger(), Pace(look_s=60.0))
+        task = asyncio.get_running_loop().create_task(controller.run())
+        await world.sent(2)
+        world.backend.take_back(job.attempt_key(world.cluster.name))
+        while not world.backend.ends():
+            await world.clock.sleep(0.1)
+        ended_at = world.clock.now()
+        await world.clock.sleep(90)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        started_at = world.cluster.job(job.raw_id).started_at
+        assert started_at is not None
+        since = [report.as_of for report in world.backend.reports if report.as_of - started_at >= timedelta(seconds=2)]
+        assert min(since) - ended_at < timedelta(seconds=0.5)
+
+    world.play(story())
 
 
 def test_each_command_follows_a_read_of_its_job_by_less_than_a_second(world: World) -> None:
