@@ -24,6 +24,8 @@ from relance.testing.roles import RelanceProcesses
 CLUSTER = "bench"
 PARTITION = "train"
 LOOK_EVERY_S = 0.1
+NO_STORM: Mapping[str, object] = {"bucket_burst": 1000, "owners": 1000, "workflows": 1000}
+"""Where one job after another is broken on purpose: that is a storm by the shipped limits, and restarts are metered."""
 _REPORT_LIMIT_S = 30.0
 
 T = TypeVar("T")

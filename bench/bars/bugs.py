@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench.measures import Limit, Result, spread
-from bench.rigs import Rig, Setup, rig
+from bench.rigs import NO_STORM, Rig, Setup, rig
 from relance.domain.events import IncidentEnd
 from relance.domain.faults import Remedy
 from relance.testing.clusters import Training
@@ -24,7 +24,7 @@ def measure(*, quick: bool) -> Result:
                 "settle_s": 0,
                 "grace_after_boot_s": 0,
                 "restarts": {"backoff_first_s": 1},
-                "storms": {"bucket_burst": 1000},
+                "storms": NO_STORM,
             }
         },
     )

@@ -17,7 +17,7 @@ from typing import Any
 
 from bench.measures import Limit, Result
 from bench.proxies import CHANGES, Moment, Shot, SocketProxy
-from bench.rigs import PARTITION, Rig, Setup, TooLateError, folder, until
+from bench.rigs import NO_STORM, PARTITION, Rig, Setup, TooLateError, folder, until
 from relance.domain.events import IncidentEnd
 from relance.domain.stages import EndRunning
 from relance.recovery.rows import IncidentItem
@@ -213,7 +213,7 @@ def _setup(place: Path, *, apart: bool) -> Setup:
         "grace_after_boot_s": 0,
         "hang": {"suspected_min_s": 2},
         "exclusions": {"per_partition_share": 1},  # each case keeps a node out for its own job
-        "storms": {"bucket_burst": 1000, "owners": 1000, "workflows": 1000},
+        "storms": NO_STORM,
     }
     return Setup(
         cluster={"nodes": 6, "kill_wait_s": 1.0, "requeue_delay_s": _REQUEUE_DELAY_S},

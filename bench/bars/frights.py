@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 from bench.measures import Limit, Result
-from bench.rigs import Rig, Setup, rig
+from bench.rigs import NO_STORM, Rig, Setup, rig
 from relance.domain.stages import EndRunning
 from relance.testing.clusters import Training
 
@@ -31,7 +31,7 @@ def measure(*, quick: bool) -> Result:
                 "grace_after_boot_s": 0,
                 "dead_rank_min_s": 5,
                 "hang": {"suspected_min_s": 3},
-                "storms": {"owners": 1000, "workflows": 1000},
+                "storms": NO_STORM,
             }
         },
         end_running=frozenset(EndRunning),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.measures import Limit, Result, spread
-from bench.rigs import Rig, Setup, rig
+from bench.rigs import NO_STORM, Rig, Setup, rig
 from relance.testing.clusters import Training
 
 _RUNS, _QUICK_RUNS = 3, 1
@@ -45,7 +45,7 @@ def measure(*, quick: bool) -> Result:
                     "settle_s": variant.settle_s,
                     "grace_after_boot_s": 0,
                     "restarts": {"backoff_first_s": 1},
-                    "storms": {"bucket_burst": 1000},
+                    "storms": NO_STORM,
                     "exclusions": {"per_partition_share": 1},  # each run keeps a node out for its own job
                 }
             },

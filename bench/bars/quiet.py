@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.measures import Limit, Result
-from bench.rigs import Rig, Setup, injected_at, rig, until, wish
+from bench.rigs import NO_STORM, Rig, Setup, injected_at, rig, until, wish
 from relance.domain.stages import EndRunning
 from relance.testing.clusters import Training
 
@@ -51,7 +51,7 @@ def measure(*, quick: bool) -> Result:
     quiet_s = _QUICK_QUIET_S if quick else _QUIET_S
     setup = Setup(
         cluster={"nodes": 12, "kill_wait_s": 1.0},
-        site={"limits": {"grace_after_boot_s": 0, "storms": {"workflows": 1000}}},
+        site={"limits": {"grace_after_boot_s": 0, "storms": NO_STORM}},
         end_running=frozenset({EndRunning.HANG}),
     )
     with rig(setup) as made:

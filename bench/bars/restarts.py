@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench.measures import Limit, Result, spread
-from bench.rigs import Rig, Setup, rig, until
+from bench.rigs import NO_STORM, Rig, Setup, rig, until
 from relance.domain.limits import Limits
 from relance.testing.clusters import Training
 
@@ -12,7 +12,6 @@ _SETTLED, _QUICK_SETTLED = 6, 2
 _MEDIAN_S = 4.0
 _RUNS_FOR_S = 2.0
 _BEFORE_STEP = 5
-_NO_METER = {"bucket_burst": 1000}
 
 
 def measure(*, quick: bool) -> Result:
@@ -30,7 +29,7 @@ def measure(*, quick: bool) -> Result:
         figures={"settle_0": at_once.data, f"settle_{settle_s:g}": settled.data},
         conditions=(
             "one rank of a training of 2 nodes x 1 rank killed; from the end of the attempt to 2 s after the start of "
-            "the next one, both from the scheduler's accounting; restarts not metered here, because one job after "
+            "the next one, both from the scheduler's accounting; no storm and no metering here, because one job after "
             "another is broken; the scheduler holds a restart back for a second, as Slurm's does"
         ),
     )
@@ -39,7 +38,7 @@ def measure(*, quick: bool) -> Result:
 def _delays(settle_s: float, number: int) -> list[float]:
     setup = Setup(
         cluster={"nodes": 4, "kill_wait_s": 1.0},
-        site={"limits": {"settle_s": settle_s, "grace_after_boot_s": 0, "storms": _NO_METER}},
+        site={"limits": {"settle_s": settle_s, "grace_after_boot_s": 0, "storms": NO_STORM}},
     )
     with rig(setup) as made:
         return [_delay(made, f"restarted-{each}", settle_s) for each in range(number)]
