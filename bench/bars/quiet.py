@@ -167,10 +167,11 @@ def _found_at(made: Rig, job: int) -> datetime | None:
 
 
 def _confirmed_at(made: Rig, job: int) -> datetime | None:
-    """When the finding was stored that confirms what the first one suspected."""
+    """When the finding was stored that confirms the hang, whether or not another had suspected it before."""
     for item in made.incidents(job):
         story = made.client.incident_story(item.id)
-        return next((entry.recorded_at for entry in story.entries if entry.event == "FindingAttached"), None)
+        told = [entry for entry in story.entries if entry.event == "FindingReported"]
+        return next((entry.recorded_at for entry in told if "suspected" not in entry.title.lower()), None)
     return None
 
 
