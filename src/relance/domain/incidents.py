@@ -39,8 +39,9 @@ class IncidentState(Enum):
 S = IncidentState
 _BEFORE_ACTION = (S.OPEN, S.JUDGED, S.ADVISED)
 _ALIVE = (*_BEFORE_ACTION, S.ACTING, S.UNSETTLED, S.SETTLED, S.RUNNING)
-_LATE = {S.SETTLED: S.SETTLED, S.RUNNING: S.RUNNING, S.CLOSED: S.CLOSED}
-"""What a controller reports late, after the next attempt was seen already, is recorded and changes no state."""
+_LATE = {state: state for state in (S.JUDGED, S.ADVISED, S.SETTLED, S.RUNNING, S.CLOSED)}
+"""What a controller reports late is recorded and changes no state: the next attempt was seen already, or a job that was
+parked has been decided on again."""
 
 
 def _to(target: IncidentState, *states: IncidentState) -> dict[IncidentState, IncidentState]:
@@ -59,7 +60,7 @@ TRANSITIONS: Mapping[type, Mapping[IncidentState, IncidentState]] = {
     e.AdviceDenied: _stay(S.ADVISED),
     e.ActionPrepared: _stay(S.ADVISED),
     e.ActionStarted: _to(S.ACTING, S.ADVISED),
-    e.ActionStepped: _stay(S.ACTING, S.UNSETTLED, S.SETTLED, S.RUNNING, S.CLOSED),
+    e.ActionStepped: _stay(S.ACTING, S.UNSETTLED) | _LATE,
     e.ActionSucceeded: _to(S.SETTLED, S.ACTING, S.UNSETTLED) | _LATE,
     e.ActionFailed: _to(S.SETTLED, S.ACTING, S.UNSETTLED) | _LATE,
     e.ActionAbandoned: _to(S.SETTLED, S.ACTING, S.UNSETTLED) | _LATE,
@@ -291,7 +292,10 @@ def _ended(incident: Incident, event: e.ActionEnded) -> Incident:
     if action is None or action.id != event.action_id:
         message = f"the end of action {event.action_id}, which incident {incident.id} does not know"
         raise ImpossibleEventError(message)
-    ended = replace(action, end=type(event).__name__, reason=event.reason, steps=(*action.steps, event.step_id))
+    ended = replace(action, steps=(*action.steps, event.step_id))
+    if action.end in (None, e.ActionUnknown.__name__):
+        # The first end that is known stands, whatever another controller makes of it afterwards.
+        ended = replace(ended, end=type(event).__name__, reason=event.reason)
     return replace(incident, action=ended, times=_accepted(incident.times, event.accepted_at))
 
 

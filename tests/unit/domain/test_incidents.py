@@ -90,13 +90,19 @@ PATHS: dict[IncidentState, tuple[type, ...]] = {
     IncidentState.RUNNING: (e.VerdictReached, e.AdviceIssued, e.ActionStarted, e.ActionSucceeded, e.AttemptRestarted),
     IncidentState.CLOSED: (e.VerdictReached, e.AdviceIssued, e.ActionStarted, e.ActionSucceeded, e.IncidentClosed),
 }
+LATE_PATHS: dict[IncidentState, tuple[type, ...]] = {
+    IncidentState.JUDGED: (*PATHS[IncidentState.SETTLED], e.AdviceIssued, e.VerdictReached),
+    IncidentState.ADVISED: (*PATHS[IncidentState.SETTLED], e.AdviceIssued),
+}
+"""Into states that come before an action, with one behind it: the job was parked, and is decided on again."""
+OF_ACTIONS = (e.ActionStepped, e.ActionSucceeded, e.ActionFailed, e.ActionAbandoned, e.ActionUnknown)
 
 
-def _in(state: IncidentState) -> Incident:
+def _in(state: IncidentState, paths: dict[IncidentState, tuple[type, ...]] = PATHS) -> Incident:
     incident = open_incident(
         e.IncidentOpened(incident_id="inc", attempt=ATTEMPT, finding_id="f1", opened_at=AT, times=Milestones())
     )
-    for kind in PATHS[state]:
+    for kind in paths[state]:
         incident = evolve(incident, EVENTS[kind])
     return incident
 
@@ -119,11 +125,19 @@ def test_the_table_has_every_event_of_an_incident_and_no_other() -> None:
 @pytest.mark.parametrize("kind", list(TRANSITIONS), ids=lambda kind: kind.__name__)
 def test_every_pair_of_state_and_event_does_what_the_table_says(state: IncidentState, kind: type) -> None:
     target = TRANSITIONS[kind].get(state)
+    incident = _in(state, {**PATHS, **LATE_PATHS} if kind in OF_ACTIONS else PATHS)
     if target is None:
         with pytest.raises(ImpossibleEventError, match=kind.__name__):
-            evolve(_in(state), EVENTS[kind])
+            evolve(incident, EVENTS[kind])
     else:
-        assert evolve(_in(state), EVENTS[kind]).state is target
+        assert evolve(incident, EVENTS[kind]).state is target
+
+
+@pytest.mark.parametrize("state", LATE_PATHS, ids=lambda state: state.value)
+@pytest.mark.parametrize("kind", OF_ACTIONS, ids=lambda kind: kind.__name__)
+def test_nothing_of_an_action_comes_before_one_has_begun(state: IncidentState, kind: type) -> None:
+    with pytest.raises(ImpossibleEventError, match="does not know"):
+        evolve(_in(state), EVENTS[kind])
 
 
 def test_every_state_but_the_last_can_end() -> None:
@@ -154,6 +168,16 @@ def test_what_a_controller_reports_late_is_recorded_and_changes_no_state() -> No
     assert late.state is IncidentState.RUNNING
     assert late.action is not None
     assert late.action.end == "ActionSucceeded"
+
+
+def test_the_first_end_of_an_action_that_is_known_stands() -> None:
+    unknown = _in(IncidentState.UNSETTLED)
+    ended = evolve(unknown, EVENTS[e.ActionSucceeded])
+    assert ended.action is not None
+    assert ended.action.end == "ActionSucceeded"
+    again = evolve(ended, EVENTS[e.ActionAbandoned])
+    assert again.action is not None
+    assert again.action.end == "ActionSucceeded"
 
 
 @pytest.mark.parametrize(
