@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -13,6 +13,7 @@ from relance.domain.limits import Limits
 from relance.domain.records import ClusterRecord, JobRecord
 from relance.domain.stages import EndRunning, Stage
 from relance.domain.streams import Recorded, Stream
+from relance.ports.histories import Append
 from relance.recovery.backends import LocalBackend
 from relance.recovery.commands import Commands
 from relance.recovery.live import Live
@@ -30,6 +31,24 @@ _MOST_ROUNDS = 20
 Limiting = Callable[[Limits], Limits]
 
 
+class ShakyHistory(MemoryHistory):
+    """A history in which something may come in between, or go wrong, just before an append."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before: Callable[[Append], Awaitable[None]] | None = None
+        """Called before each append, but for those that it makes itself."""
+
+    async def append(self, batch: Append, now: datetime) -> tuple[Recorded, ...]:
+        before, self.before = self.before, None
+        try:
+            if before is not None:
+                await before(batch)
+        finally:
+            self.before = before
+        return await super().append(batch, now)
+
+
 class World:
     """Everything that a scenario needs; time goes on by `tick` alone."""
 
@@ -38,7 +57,7 @@ class World:
         rules = ClusterRules(cluster=NAME, opted_in=None, limits=limits or Limits())
         self.site = Site(clusters=(rules,))
         self.clock = ManualClock(BEGIN)
-        self.history = MemoryHistory()
+        self.history = ShakyHistory()
         self.cluster = FakeCluster(nodes)
         self.watcher = WatcherHand(self.cluster)
         self.controller = ControllerHand(self.cluster)
