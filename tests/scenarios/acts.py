@@ -82,6 +82,15 @@ def hangs(raw_id: str = JOB) -> Act:
     return act
 
 
+def goes_on(raw_id: str = JOB) -> Act:
+    """The program that hung makes steps again."""
+
+    async def act(world: World) -> None:
+        world.cluster.training[raw_id, world.cluster.jobs[raw_id].restart_count].frozen_at = None
+
+    return act
+
+
 def is_forgotten(raw_id: str = JOB) -> Act:
     """The scheduler forgets the job."""
 
@@ -170,6 +179,24 @@ def commands_change() -> Act:
 
     async def act(world: World) -> None:
         world.controller.words = ("otherwise",)
+
+    return act
+
+
+def agents_come_seldom(every_s: int) -> Act:
+    """The agents speak only so often."""
+
+    async def act(world: World) -> None:
+        world.controller.every_s = world.watcher.every_s = every_s
+
+    return act
+
+
+def controller_hesitates(for_s: float) -> Act:
+    """The controller takes so long between a claim and its first step."""
+
+    async def act(world: World) -> None:
+        world.controller.hesitates_s = for_s
 
     return act
 

@@ -8,6 +8,7 @@ from relance.domain.faults import FaultDomain
 from relance.domain.stages import Stage
 from tests.scenarios import findings
 from tests.scenarios.acts import (
+    agents_come_seldom,
     controller_falls_silent,
     controller_is_back,
     fails,
@@ -16,7 +17,7 @@ from tests.scenarios.acts import (
     watcher_falls_silent,
     watcher_is_back,
 )
-from tests.scenarios.storybooks import story, story_of_silence
+from tests.scenarios.storybooks import crashed, story, story_of_silence
 from tests.scenarios.timelines import Timeline
 
 END = e.IncidentEnd
@@ -69,6 +70,28 @@ def without_a_controller_nothing_may_begin_and_the_stage_comes_back_by_itself() 
     line.want(70, 73, e.HealthCapped, lambda event: event.cap.stage is Stage.OBSERVE, times=1)
     line.want(120, 122, e.HealthRestored, times=1)
     line.want(120, 122, e.ActionStarted, times=1)
+    line.ends(END.RECOVERED)
+    return line
+
+
+@story_of_silence
+def time_alone_brings_the_decision_when_agents_come_seldom() -> Timeline:
+    line = crashed()
+    line.at(0, agents_come_seldom(10))
+    line.want(75, 75, e.AdviceIssued, lambda event: event.advice.may_begin, times=1)
+    line.want(80, 80, e.ActionStarted, times=1)
+    line.ends(END.RECOVERED)
+    return line
+
+
+@story_of_silence
+def an_attempt_that_nobody_sees_is_not_said_to_run() -> Timeline:
+    line = crashed()
+    line.at(79, controller_falls_silent())
+    line.at(100, controller_is_back())
+    line.want(78, 79, e.AttemptStarted, times=1)
+    line.never(e.AttemptRestarted, before_s=99)
+    line.want(100, 101, e.AttemptRestarted, times=1)
     line.ends(END.RECOVERED)
     return line
 

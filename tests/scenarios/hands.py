@@ -23,6 +23,7 @@ class WatcherHand:
         """Watch the jobs of a cluster."""
         self._cluster = cluster
         self.is_silent = False
+        self.every_s = 1
         self._findings: list[Finding] = []
 
     def find(self, finding: Finding) -> None:
@@ -31,7 +32,7 @@ class WatcherHand:
 
     async def turn(self, backend: Backend, now: datetime) -> None:
         """Ask what to follow and hand over what is new."""
-        if self.is_silent:
+        if self.is_silent or now.timestamp() % self.every_s:
             return
         assignments = await backend.assignments(NAME)
         for item in assignments.assignments:
@@ -84,6 +85,9 @@ class ControllerHand:
         self._cluster = cluster
         self.name = name
         self.is_silent = False
+        self.every_s = 1
+        self.hesitates_s = 0.0
+        """How long it waits before the first step of what it has claimed."""
         self.words: tuple[str, ...] = ()
         """More words in each command, so that an effect is another than the one that was shown."""
         self.gives_up = False
@@ -95,7 +99,7 @@ class ControllerHand:
 
     async def turn(self, backend: Backend, now: datetime) -> None:
         """Report, take orders, carry on."""
-        if self.is_silent:
+        if self.is_silent or now.timestamp() % self.every_s:
             return
         self._sequence += 1
         await backend.report(self._cluster.look(now, self.name, self._sequence))
@@ -156,6 +160,8 @@ class ControllerHand:
         job = self._cluster.jobs.get(raw_id)
         if self.gives_up or job is None or job.state in (JobState.CANCELLED, JobState.COMPLETED):
             await self._tell(backend, doing, "end", now, ActionEnd.ABANDONED)
+        elif not doing.done and now - doing.last_at < timedelta(seconds=self.hesitates_s):
+            return
         elif not doing.done:
             doing.accepted_at = now
             if doing.kind is ActionKind.CANCEL:

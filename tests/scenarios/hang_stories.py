@@ -11,8 +11,10 @@ from tests.scenarios.acts import (
     cancels,
     completes,
     controller_gives_up,
+    controller_hesitates,
     fails,
     finds,
+    goes_on,
     hangs,
     submits,
 )
@@ -67,6 +69,18 @@ def what_was_begun_once_and_came_to_nothing_is_not_begun_again() -> Timeline:
     line.want(180, 250, e.IncidentOpened, times=1)
     line.never(e.AdviceIssued, lambda event: event.advice.may_begin, after_s=123)
     line.ends(END.LEFT, END.LEFT)
+    return line
+
+
+@story
+def what_has_begun_is_not_called_off_because_the_hang_goes_by() -> Timeline:
+    line = _hanging(end_running=frozenset({EndRunning.HANG}))
+    line.at(110, controller_hesitates(20))
+    line.at(125, goes_on())
+    line.want(120, 122, e.ActionStarted, times=1)
+    line.never(e.IncidentClosed, before_s=141)
+    line.want(141, 160, e.AttemptRestarted, lambda event: event.by_us, times=1)
+    line.ends(END.RECOVERED)
     return line
 
 

@@ -34,7 +34,7 @@ def story(tell: Tell) -> Tell:
 
 
 def story_of_silence(tell: Tell) -> Tell:
-    """Remember a story that turns on how long somebody was not heard, which a new server counts from its own start."""
+    """Remember a story that turns on when somebody was last heard, which a new server does not know."""
     STORIES[tell.__name__] = Story(tell.__name__, tell, tell.__module__, restarts=False)
     return tell
 
