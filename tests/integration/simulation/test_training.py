@@ -116,7 +116,7 @@ def test_a_killed_rank_breaks_the_ring_and_the_others_say_how(cluster: RunningCl
     assert {"2", "4"} & told
     assert "3" not in told
     assert "4: [rank4]: Traceback (most recent call last):" in text
-    assert text.index("srun: error: node002: task 3: Killed") < text.index("srun: error: node003: task 4")
+    assert text.index("srun: error: node002: task 3: Killed") == text.index("srun: error: ")
 
 
 def test_a_stopped_rank_makes_the_others_wait_until_it_goes_on(cluster: RunningCluster) -> None:
