@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from relance.domain import events as e
@@ -31,6 +31,8 @@ class Carried:
 
     verb: str
     job: JobView
+    met: JobState
+    """The job's state when it arrived."""
     twins: tuple[str, ...]
     """Other jobs that did the same work then, and had for long enough to be seen."""
 
@@ -45,10 +47,11 @@ class TruthfulCluster(MemoryCluster):
         self._time = clock
 
     def do(self, argv: tuple[str, ...]) -> None:
-        met = self._under_way.pop(argv, None) or self._met(argv)
+        sent = self._under_way.pop(argv, None) or self._met(argv)
+        state = self.job(argv[2]).state
         super().do(argv)
         if argv[0] == OURS:
-            self.carried.append(met)
+            self.carried.append(replace(sent, met=state))
 
     def do_later(self, argv: tuple[str, ...], at: datetime) -> None:
         self._under_way[argv] = self._met(argv)
@@ -58,7 +61,7 @@ class TruthfulCluster(MemoryCluster):
         job, now = self.job(argv[2]), self._time.now()
         copies = twins(job, self.jobs(), attempt_began(job))
         old = tuple(twin.raw_id for twin in copies if self.job(twin.raw_id).first_submitted_at < now - LOOK_AGE)
-        return Carried(verb=argv[1], job=job, twins=old)
+        return Carried(verb=argv[1], job=job, met=job.state, twins=old)
 
 
 class Chronicle:
@@ -143,7 +146,9 @@ class Chronicle:
             again = job.reason == "JobLaunchFailure" and self._is_after_ours(key)
             kinds = {event.kind for event in self.begun.get(key, ())}
             assert again or kinds & {ActionKind.RESTART, ActionKind.PARK}, f"{what}, of which no restart had begun"
-            assert job.state not in (JobState.CANCELLED, JobState.COMPLETED, JobState.TIMEOUT), what
+            assert done.met not in (JobState.CANCELLED, JobState.COMPLETED, JobState.TIMEOUT), (
+                f"{what}, then {done.met}"
+            )
             assert not done.twins, f"{what}, although {done.twins} does the same work"
             if again:
                 self._repeated.add(key)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -34,13 +35,18 @@ LIVING = (JobState.PENDING, JobState.RUNNING, JobState.COMPLETING)
 class RecoveryMachine(RuleBasedStateMachine):
     """Everything that can happen, in any order."""
 
-    @initialize(seed=st.integers(0, 2**16), stage=st.sampled_from([Stage.ACT, Stage.ACT, Stage.APPROVE, Stage.OBSERVE]))
-    def begin(self, seed: int, stage: Stage) -> None:
+    @initialize(
+        seed=st.integers(0, 2**16),
+        stage=st.sampled_from([Stage.ACT, Stage.ACT, Stage.APPROVE, Stage.OBSERVE]),
+        pairs=st.integers(1, 2),
+    )
+    def begin(self, seed: int, stage: Stage, pairs: int) -> None:
         self.world = RecoveryWorld(seed)
 
         async def story() -> None:
-            await self.world.start_server(0)
-            await self.world.start_controller(0)
+            for index in range(pairs):
+                await self.world.start_server(index)
+                await self.world.start_controller(index)
             await self.world.set_stage(stage, frozenset(EndRunning))
             self.world.cluster.submit("alba", user="alba")
             await self.world.pass_time(20.0)
@@ -352,4 +358,12 @@ _ALWAYS = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
 )
 TestRecovery = RecoveryMachine.TestCase
-TestRecovery.settings = settings(_ALWAYS, max_examples=60, stateful_step_count=30)
+TestRecovery.settings = settings(_ALWAYS, max_examples=150, stateful_step_count=30)
+
+
+class LongRecoveryMachine(RecoveryMachine):
+    """The same for hours, with longer stories, and failures made as short as can be."""
+
+
+TestRecoveryAtLength = pytest.mark.soak(LongRecoveryMachine.TestCase)
+TestRecoveryAtLength.settings = settings(_ALWAYS, max_examples=50_000, stateful_step_count=60, phases=list(Phase))

@@ -120,6 +120,22 @@ async def test_a_report_that_was_half_taken_in_is_taken_in_whole_when_it_comes_a
     assert {record.job.raw_id for record in await world.history.jobs()} == {"17", "18"}
 
 
+async def test_two_servers_that_hear_different_agents_do_not_answer_each_other_without_end() -> None:
+    line = crashed(until_s=70)
+    await line.play()
+    world = line.world
+    deaf = Loop(world.history, Live(), world.site, world.clock)
+    LocalBackend(world.history, Live(), deaf, world.site, world.clock)
+    await deaf.begin()
+    world.clock.advance(40.0)
+    before = await world.history.head()
+    await world.controller.turn(world.backend, world.now)
+    for _ in range(50):
+        await world.loop.tick()
+        await deaf.tick()
+    assert await world.history.head() - before < 20
+
+
 class AwayHistory:
     """A history that is away, whatever is asked."""
 
