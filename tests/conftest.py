@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
+import structlog
 from hypothesis import settings
 
 from tests.components.mariadb import mariadb_server, mariadb_url
@@ -14,6 +15,14 @@ __all__ = ["mariadb_server", "mariadb_url"]
 # A busy machine is slow, not wrong: a test's limit is pytest's timeout, and a failure prints how to repeat it.
 settings.register_profile("relance", deadline=None, print_blob=True)
 settings.load_profile("relance")
+
+# The default renderer prints the locals of every frame: seconds for one traceback of a big state.
+structlog.configure(
+    processors=[
+        structlog.processors.add_log_level,
+        structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback),
+    ]
+)
 
 
 @pytest.fixture(autouse=True)

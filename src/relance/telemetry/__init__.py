@@ -19,7 +19,9 @@ def set_up_logs(level: str = "info", *, json: bool | None = None) -> None:
         raise ValueError(message)
     as_json = not sys.stderr.isatty() if json is None else json
     renderer: structlog.typing.Processor = (
-        structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer()
+        structlog.processors.JSONRenderer()
+        if as_json
+        else structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
     )
     structlog.configure(
         processors=[
