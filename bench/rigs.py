@@ -134,8 +134,10 @@ class Rig:
 
         def is_over() -> bool:
             story = self.story(job_id)
-            over = self.state(job_id) not in ("PENDING", "RUNNING", "COMPLETING")
-            return over and story is not None and story.job.state.is_over and not story.job.incident_id
+            if self.state(job_id) in ("PENDING", "RUNNING", "COMPLETING") or story is None or not story.attempts:
+                return False
+            # The history has the end of an attempt together with the incident that it opens.
+            return story.attempts[-1].outcome is not None and not story.job.incident_id
 
         until(is_over, timeout_s, f"the end of job {job_id} and of its incidents")
 

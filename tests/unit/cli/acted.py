@@ -99,7 +99,12 @@ def story(
         headline="",
     )
     records = tuple(
-        AttemptRecord(attempt=AttemptKey(job=JOB, restart_count=count), by_us=count > 0) for count in range(attempts)
+        AttemptRecord(
+            attempt=AttemptKey(job=JOB, restart_count=count),
+            by_us=count > 0,
+            outcome=state if count == attempts - 1 and state.is_over else None,
+        )
+        for count in range(attempts)
     )
     answers = FiveAnswers(running="", from_step="", lost="", fault="", next="")
     return JobStory(

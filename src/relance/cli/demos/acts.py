@@ -165,7 +165,7 @@ def _has_shown_all(act: Act) -> bool:
 
 def _nothing_is_open(act: Act) -> bool:
     """Whether the server has seen the end, and all incidents have ended. A failed job has had one."""
-    if act.story is None or not act.story.job.state.is_over:
+    if act.story is None or not act.story.attempts or act.story.attempts[-1].outcome is None:
         return False
     if act.fault.expectation.is_left_alone:
         return all(item.ended_at is not None for item in act.incidents)
