@@ -34,6 +34,8 @@ def restarts_of_many_jobs_are_metered() -> Timeline:
     line.want(74, 79, e.ActionStarted, times=3)
     line.want(74, 89, e.ActionStarted, times=4)
     line.want(74, 130, e.ActionStarted, times=6)
+    line.want(60, 62, e.AdviceIssued, lambda event: event.advice.hold, times=6)
+    line.never(e.AdviceIssued, lambda event: event.advice.generation > 2)  # held, and then not
     return line
 
 
@@ -42,8 +44,8 @@ def _lets_go(event: e.ActionStarted) -> bool:
 
 
 @story
-def many_owners_at_once_are_a_storm_that_parks_and_passes() -> Timeline:
-    line = Timeline(until_s=2500)
+def many_owners_at_once_are_a_storm_that_parks_and_passes_and_a_canary_goes_first() -> Timeline:
+    line = Timeline(until_s=500)
     names = [str(20 + i) for i in range(5)]
     for number, name in enumerate(names):
         line.at(0, submits(name, user=f"user{number}", name=f"train-{name}", node_count=1))
@@ -54,6 +56,9 @@ def many_owners_at_once_are_a_storm_that_parks_and_passes() -> Timeline:
     line.want(350, 400, e.StormCleared, times=1)
     line.want(350, 371, e.ActionStarted, _lets_go, times=1)  # the canary, to its first step
     line.want(350, 460, e.ActionStarted, _lets_go, times=5)
+    line.want(364, 369, e.ActionStarted, lambda event: event.kind is ActionKind.CONSTRAIN, times=1)
+    line.want(364, 420, e.ActionStarted, lambda event: event.kind is ActionKind.CONSTRAIN, times=5)
+    line.want(366, 370, e.ProgressResumed, times=1)
     line.never(e.ActionStarted, lambda event: event.kind is ActionKind.RESTART)
     line.want(62, 70, e.VerdictReached, lambda event: event.verdict.domain is FaultDomain.STORAGE)
     return line

@@ -25,6 +25,8 @@ from relance.recovery.verify import verification, wake_at
 
 _BEFORE_ACTION = frozenset({IncidentState.OPEN, IncidentState.JUDGED, IncidentState.ADVISED})
 _MOST_STEPS = 12
+_PERMIT = "permit_free"
+"""The name of the guard, as policy gives it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,11 +129,24 @@ def _is_looking(situation: Situation) -> bool:
 
 def _is_due(situation: Situation, record: JobRecord, old: Advice, fresh: Advice) -> bool:
     """Whether a newer generation is needed: the decision changed, or one that could be carried out has expired."""
-    if not same_decision(old, fresh):
+    if not same_decision(old, fresh) and not (old.may_begin and _waits_for_a_permit(old, fresh)):
         return True
     shown = as_shown(record, situation.view)
     stage = job_stage(shown, situation.cluster, situation.rules, situation.now).stage
     return old.may_begin and old.expires_at <= situation.now and stage.rank >= Stage.APPROVE.rank
+
+
+def _waits_for_a_permit(old: Advice, fresh: Advice) -> bool:
+    """Whether all that has changed is that the permits are taken for the moment: the claim asks for one anyway.
+
+    Else each permit that one of many waiting jobs gets would be two more generations of every other one.
+    """
+    before = {guard.name: guard.answer for guard in old.guards}
+    changed = {guard.name for guard in fresh.guards if guard.answer is not before.get(guard.name)}
+    same = (old.action, old.exclude, old.park, old.ends_running) == (
+        fresh.action, fresh.exclude, fresh.park, fresh.ends_running,
+    )  # fmt: skip
+    return same and fresh.hold and changed == {_PERMIT}
 
 
 def _next_generation(record: JobRecord, incident: Incident) -> int:
