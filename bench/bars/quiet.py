@@ -176,7 +176,7 @@ def _confirmed_at(made: Rig, job: int) -> datetime | None:
 
 
 def _bug(made: Rig, each: Quiet) -> dict[str, Any]:
-    """A bug some steps ahead, beyond what is not handed over yet. The fault is the step: it begins after the last one."""
+    """A bug beyond the steps that are not handed over yet. The fault is the step: it begins after the one before it."""
     step = made.step(each.job) + 20
     made.cluster.befall(f"quiet-{each.name}", "bug", at=step)
     until(lambda: made.state(each.job) != "RUNNING", 30.0, "the bug")
