@@ -120,11 +120,18 @@ def _logs(paths: tuple[Path, ...]) -> list[FinishedLog]:
 
     found: dict[str, FinishedLog] = {}
     for path in paths:
-        inside = _files_below(path) if path.is_dir() else [path]
+        inside = _files_below(path) if path.is_dir() else [_plain(path)]
         for file in inside:
             name = str(file.relative_to(path)) if path.is_dir() and len(paths) == 1 else str(file)
             found[name] = named(name, _chunks_of(file))
     return list(found.values())
+
+
+def _plain(path: Path) -> Path:
+    """A file that is named itself, if it has an end: a device or a pipe may have none."""
+    if path.exists() and not path.is_file():
+        raise FailureError(f"{path} is not a plain file", "copy what it gives into a file, and name that")
+    return path
 
 
 def _files_below(folder: Path) -> list[Path]:

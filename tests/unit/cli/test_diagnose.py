@@ -110,3 +110,13 @@ def test_a_context_that_cannot_be_used_is_said(folder: Path) -> None:
     told = run(str(folder))
     assert told.exit_code == 1
     assert f"cannot use {folder / 'context.yaml'}: nodes: a list of names is wanted" in told.stderr
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_what_has_no_end_is_refused(tmp_path: Path, kind: str) -> None:
+    endless = tmp_path / "log" if kind == "pipe" else Path("/dev/zero")
+    if kind == "pipe":
+        os.mkfifo(endless)
+    told = run(str(endless))
+    assert told.exit_code == 1
+    assert "is not a plain file" in told.output
