@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from relance.domain.advice import Exclusion
-from relance.domain.views import JobView, NodeView, SchedulerFacts
+from relance.domain.views import JobView, NodeView, SchedulerFacts, Window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,3 +38,4 @@ class FleetView:
     exclusions: tuple[Exclusion, ...] = ()
     storm: Storm | None = None
     permit_free_at: datetime | None = None
+    windows: tuple[Window, ...] = ()

@@ -117,12 +117,18 @@ class JobView:
     required: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
     """Node features that the job asks for, all of them."""
+    devices: tuple[str, ...] = ()
+    """Kinds of devices that the job asks for, such as `gpu:h100`; all of them."""
+    reservation: str = ""
+    """The reservation that the job runs in; empty: none."""
     requeue_allowed: bool | None = None
     time_limit_s: float | None = None
     work_dir: str = ""
     script_id: str = ""
     log_paths: tuple[str, ...] = ()
     """Absolute paths or globs, already expanded by the controller."""
+    log_notes: tuple[str, ...] = ()
+    """What could not be resolved or read of the job's log paths and settings, in words."""
     dependency: str = ""
     array: str | None = None
     wish: Wish = field(default_factory=Wish)
@@ -130,6 +136,8 @@ class JobView:
     """None: accounting could not be read, so nobody's decision can be ruled out."""
     somebody_at_work: str | None = None
     """Words that say who is at work in the job (an extra step, a stopped or traced rank)."""
+    only_watched: str = ""
+    """Why a job of this kind is watched and never restarted, whatever its stage; empty: nothing speaks against it."""
 
     def job_key(self, cluster: str) -> JobKey:
         """The key of this job on that cluster."""
@@ -184,6 +192,21 @@ class NodeView:
     since: datetime | None = None
     partitions: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+    """Kinds of devices that the node has, such as `gpu:h100`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """A reservation: from when to when which nodes are kept for whom. Jobs that do not ask for it are not placed there
+    while it lasts, and not started when their time limit would reach into it.
+    """
+
+    name: str
+    starts_at: datetime
+    ends_at: datetime
+    nodes: tuple[str, ...]
+    is_maintenance: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,6 +221,10 @@ class SchedulerFacts:
     """A requeued job starts by itself after this long; it is our window (slurm.md 2)."""
     may_act: bool = False
     """Whether this controller's account has the rights to requeue other users' jobs."""
+    lacks: tuple[str, ...] = ()
+    """What is missing for acting on this cluster, in words with the remedy; empty: nothing. Any of them closes the gate
+    of rights.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,6 +243,7 @@ class ClusterReport:
     jobs: tuple[JobView, ...]
     nodes: tuple[NodeView, ...]
     past: tuple[PastAttempt, ...] = ()
+    windows: tuple[Window, ...] = ()
     complete: bool = True
     problems: tuple[str, ...] = ()
 

@@ -98,6 +98,8 @@ def _approval(question: GateQuestion) -> tuple[Answer, str]:
 def _rights(question: GateQuestion) -> tuple[Answer, str]:
     if question.facts is None:
         return Answer.UNKNOWN, "the controller has not said what it may do"
+    if question.facts.lacks:
+        return Answer.NO, "; ".join(question.facts.lacks)
     if question.facts.may_act:
         return Answer.YES, "the controller's account may act"
     return Answer.NO, "the controller's account may not act on other users' jobs"

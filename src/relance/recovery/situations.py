@@ -139,6 +139,7 @@ def fleet_view(situation: Situation, incident: Incident) -> FleetView:
         exclusions=active_exclusions(situation.nodes, situation.now),
         storm=situation.storm,
         permit_free_at=situation.permit_free_at,
+        windows=report.windows if report else (),
     )
 
 
