@@ -198,8 +198,10 @@ class NodeView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """A reservation: from when to when which nodes are kept for whom. Jobs that do not ask for it are not placed there
-    while it lasts, and not started when their time limit would reach into it.
+    """A reservation: from when to when which nodes are kept for whom.
+
+    Jobs that do not ask for it are not placed there while it lasts, and not started when their time limit would reach
+    into it.
     """
 
     name: str
