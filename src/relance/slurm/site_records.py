@@ -1,0 +1,118 @@
+"""Nodes, partitions, reservations and slurmctld itself as Slurm's commands show them; None means "not shown"."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlurmNode:
+    """A node. `states` holds the base state first (IDLE, MIXED, ALLOCATED, DOWN, …), then flags.
+
+    Flags are in Slurm's long words: DRAIN, MAINTENANCE, PLANNED, REBOOT_ISSUED, REBOOT_REQUESTED, POWERED_DOWN,
+    NOT_RESPONDING (the `*` behind a short state), RESERVED, COMPLETING. `reason_by` is a user's name, and its uid
+    where that is what is shown. `booted_at` None: down, or not shown.
+    """
+
+    name: str
+    states: tuple[str, ...]
+    reason: str | None = None
+    reason_by: str | None = None
+    reason_at: int | None = None
+    partitions: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()
+    active_features: tuple[str, ...] = ()
+    gres: str | None = None
+    booted_at: int | None = None
+    slurmd_started_at: int | None = None
+    reservation: str | None = None
+    address: str | None = None
+    hostname: str | None = None
+    release: str | None = None
+    cpu_count: int | None = None
+    memory_mib: int | None = None
+
+    def is_state(self, word: str) -> bool:
+        """Whether Slurm shows this state or flag."""
+        return word in self.states
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partition:
+    """A partition: who may use it, where, and for how long. `max_time_s` None: unlimited. Empty `allow_*`: all."""
+
+    name: str
+    nodes: tuple[str, ...]
+    state: str | None = None
+    max_time_s: int | None = None
+    default_time_s: int | None = None
+    is_default: bool | None = None
+    preempt_mode: str | None = None
+    priority_tier: int | None = None
+    oversubscribe: str | None = None
+    exclusive_user: bool | None = None
+    allow_accounts: tuple[str, ...] = ()
+    allow_groups: tuple[str, ...] = ()
+    allow_qos: tuple[str, ...] = ()
+    min_nodes: int | None = None
+    max_nodes: int | None = None
+    qos: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reservation:
+    """A reservation: nodes that are kept for some users, or for maintenance (flag MAINT), between two times."""
+
+    name: str
+    starts_at: int | None
+    ends_at: int | None
+    nodes: tuple[str, ...]
+    flags: tuple[str, ...] = ()
+    users: tuple[str, ...] = ()
+    accounts: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    partition: str | None = None
+    state: str | None = None
+    node_count: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlFacts:
+    """What the site set and which slurmctld answers, from `scontrol show config`.
+
+    `release` is as shown, such as "22.05.8". `min_job_age_s` is how long slurmctld remembers an ended job, which is
+    the time in which it can be requeued; 0 means that the purge is off. `cred_expire_s` is the site's `cred_expire`;
+    None is Slurm's default, 120 s. `scheduler_parameters` maps each word to its value, "" for a word that has none.
+    `has_federation` says that federation parameters are set; a federation itself shows only in the jobs.
+    """
+
+    release: str
+    booted_at: int | None
+    cluster: str
+    slurm_user: str
+    slurm_uid: int | None
+    min_job_age_s: int | None
+    job_requeue: bool | None
+    job_file_append: bool | None
+    accounting_type: str | None
+    accounting_enforce: tuple[str, ...] = ()
+    accounting_store_flags: tuple[str, ...] = ()
+    auth_type: str | None = None
+    cred_expire_s: int | None = None
+    requeue_exit: str | None = None
+    requeue_exit_hold: str | None = None
+    kill_wait_s: int | None = None
+    kill_on_bad_exit: bool | None = None
+    slurmd_timeout_s: int | None = None
+    return_to_service: int | None = None
+    private_data: tuple[str, ...] = ()
+    preempt_mode: str | None = None
+    preempt_type: str | None = None
+    scheduler_parameters: dict[str, str] = field(default_factory=dict)
+    max_array_size: int | None = None
+    max_job_count: int | None = None
+    has_federation: bool = False
+    task_prolog: str | None = None
+    conf_path: str | None = None
+    controllers: tuple[str, ...] = ()
+    controllers_up: bool | None = None
