@@ -1,0 +1,1 @@
+"""The scheduler Slurm, by its own commands on this host."""
