@@ -13,8 +13,9 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -28,12 +29,17 @@ class ProcessFailedError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """What to start. Output and errors go to `log`, added to what is there."""
+    """What to start. Output and errors go to `log`, added to what is there.
+
+    `identity` has the arguments `user`, `group` and `extra_groups` of `subprocess.Popen`; empty: as whom we run.
+    """
 
     name: str
     argv: Sequence[str]
     log: Path
     env: Mapping[str, str]
+    identity: Mapping[str, Any] = field(default_factory=dict)
+    cwd: Path | None = None
 
 
 class Running:
@@ -51,6 +57,8 @@ class Running:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env=dict(program.env),
+                cwd=program.cwd,
+                **program.identity,
                 start_new_session=True,
                 preexec_fn=self._die_with_the_starter,  # noqa: PLW1509 -- started before any thread is
             )

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
+from relance.testing.other_users import OpenPython, User
 from relance.testing.processes import Program, Running
 
 _SERVER_FILE = "server.json"
@@ -34,6 +35,15 @@ class ServerInfo:
     token: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """As whom Relance runs, with which Python and in which environment; `user` None: as whom we run."""
+
+    user: User | None
+    python: str
+    environment: Mapping[str, str]
+
+
 class RelanceProcesses:
     """Relance on a settings file of its own.
 
@@ -41,14 +51,18 @@ class RelanceProcesses:
         folder: Where settings and logs go; the state folder is `folder/state`.
         settings: The settings, as they would be in the file; `state_dir` is added.
         apart: Whether server, watcher and controller are processes of their own.
+        account: As whom they run; default: as whom we do.
     """
 
-    def __init__(self, folder: Path, settings: Mapping[str, object], *, apart: bool = False) -> None:
+    def __init__(
+        self, folder: Path, settings: Mapping[str, object], *, apart: bool = False, account: Account | None = None
+    ) -> None:
         self.folder = folder
         self.state_dir = folder / "state"
         self.config = folder / "relance.yaml"
         self.apart = apart
         self._settings = {"state_dir": str(self.state_dir), **settings}
+        self._account = account or _own_account()
         self._running: dict[str, Running] = {}
 
     def __enter__(self) -> Self:
@@ -79,6 +93,8 @@ class RelanceProcesses:
     def start(self) -> None:
         """Start all roles. Raises ProcessFailedError when one does not come up."""
         self.folder.mkdir(parents=True, exist_ok=True)
+        if self._account.user is not None:
+            os.chown(self.folder, self._account.user.uid, self._account.user.gid)
         self.config.write_text(json.dumps(self._settings, indent=2), encoding="utf-8")  # JSON is YAML
         for role in _APART if self.apart else ("up",):
             self.start_role(role)
@@ -89,9 +105,11 @@ class RelanceProcesses:
             (self.state_dir / _SERVER_FILE).unlink(missing_ok=True)
         program = Program(
             name=f"relance {role}",
-            argv=[sys.executable, "-m", "relance", role, "--config", str(self.config)],
+            argv=[self._account.python, "-m", "relance", role, "--config", str(self.config)],
             log=self.folder / f"{role}.log",
-            env={name: value for name, value in os.environ.items() if not name.startswith(_OURS)},
+            env=self._account.environment,
+            identity=self._account.user.identity() if self._account.user is not None else {},
+            cwd=self.folder if self._account.user is not None else None,
         )
         running = Running(program)
         self._running[role] = running
@@ -126,3 +144,13 @@ class RelanceProcesses:
                 return connection.getresponse().status == HTTPStatus.OK
         except (OSError, ValueError, KeyError, HTTPException):
             return False
+
+
+def account_of(user: User, python: OpenPython, environment: Mapping[str, str]) -> Account:
+    """Another user of the machine, who needs this in the environment beside what every user has."""
+    return Account(user=user, python=python.program, environment={**user.environment(python), **environment})
+
+
+def _own_account() -> Account:
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
+    return Account(user=None, python=sys.executable, environment=clean)
