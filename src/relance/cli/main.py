@@ -24,6 +24,7 @@ VERBS = {
     "deny": ("relance.cli.decisions:deny", "Say no to an advice."),
     "off": ("relance.cli.decisions:off", "Leave a job alone."),
     "wrong": ("relance.cli.decisions:wrong", "Say that the verdict on a job is wrong."),
+    "check": ("relance.cli.checks:check", "Say what Relance sees of a job, or what it lacks on a cluster."),
     "mode": ("relance.cli.modes:mode", "Show or set how far Relance may go."),
     "storm": ("relance.cli.decisions:storm", "End a storm by hand."),
     "token": ("relance.cli.tokens:token", "Give and revoke tokens."),

@@ -1,0 +1,62 @@
+"""`relance check`: what Relance sees of one job, or what it needs of a cluster."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+
+import click
+
+from relance.cli.asking import Asking, asks
+
+CLUSTER = ("relance.cli.cluster_checks", "check_cluster")
+"""Module and name of the command behind `relance check cluster`; it loads only when it is called."""
+
+
+class CheckGroup(click.Group):
+    """Takes `cluster` as the name of a command, and anything else as that of a job."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The forms that there are."""
+        has_cluster = importlib.util.find_spec(CLUSTER[0]) is not None
+        return [*super().list_commands(ctx), *(["cluster"] if has_cluster else [])]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of a form."""
+        if cmd_name != "cluster" or cmd_name not in self.list_commands(ctx):
+            return super().get_command(ctx, cmd_name)
+        command: click.Command = getattr(importlib.import_module(CLUSTER[0]), CLUSTER[1])
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command and its arguments: a first word that names no command belongs to the job's own."""
+        if args[0] in self.list_commands(ctx):
+            return super().resolve_command(ctx, args)
+        return "job", check_job, args
+
+
+@click.group(
+    "check",
+    cls=CheckGroup,
+    context_settings={"ignore_unknown_options": True},
+    subcommand_metavar="JOB | cluster [NAME]",
+)
+def check() -> None:
+    """Check a job or a cluster.
+
+    `relance check JOB` is short for `relance check job JOB`.
+    """
+
+
+@check.command("job")
+@click.argument("job")
+@asks
+def check_job(ask: Asking, /, job: str) -> None:
+    """Say what Relance sees of JOB: settings, logs, stage, what it would do."""
+    stage = ask.client.job_stage(job)
+    if ask.screen.as_json:
+        ask.screen.data(stage)
+        return
+    ask.screen.fact("stage", f"{stage.effective.stage.value} ({'; '.join(stage.effective.why)})")
