@@ -20,10 +20,11 @@ from array import array
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import NoReturn
 
 from relance.ports.clocks import SystemClock
 from relance.simulation import checkpoints, networks, training_lines
-from relance.simulation.collectives import CollectiveTimeout, Meeting, Ring
+from relance.simulation.collectives import CollectiveTimeout, DistBackendError, Meeting, Ring
 from relance.simulation.corpora import Shard, held_out
 from relance.simulation.scenarios import OutOfMemoryError, Place, Scenario, Scenarios, allocate, parsed, wait
 
@@ -209,6 +210,11 @@ def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--scenario", type=_scenario, action="append", default=[], help="see relance.simulation.scenarios"
     )
     parser.add_argument("--scenario-dir", type=Path, help="a folder in which files start scenarios")
+    parser.add_argument(
+        "--wait-for-lost-peers",
+        action="store_true",
+        help="when a peer is gone, wait without a word, as a collective without a time limit does",
+    )
     parser.add_argument("--bug-at-step", type=int, help="the same as --scenario bug:at=STEP")
     parser.add_argument("--frightening-at-step", type=int, help="the same as --scenario frightening:at=STEP")
     parser.add_argument("--pause-at-step", type=int, help="with --pause-s, the same as --scenario pause:at=STEP,s=S")
@@ -230,10 +236,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(training_lines.watchdog_line(rank, str(error), _now()))
         sys.stderr.flush()
         os.abort()
-    except Exception:  # noqa: BLE001 -- what ends a rank is told as torch tells it
+    except Exception as error:  # noqa: BLE001 -- what ends a rank is told as torch tells it
+        if options.wait_for_lost_peers and isinstance(error, DistBackendError):
+            _wait_for_ever()
         sys.stderr.write(training_lines.failure_lines(rank, traceback.format_exc()))
         return 1
     return 0
+
+
+def _wait_for_ever() -> NoReturn:
+    while True:
+        time.sleep(3600.0)
 
 
 def _given(options: argparse.Namespace) -> list[Scenario]:
