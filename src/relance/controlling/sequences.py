@@ -97,7 +97,7 @@ def _check(transaction: Transaction, job: JobView, now: Moment) -> Turn:
             return Turn(transaction=transaction, step=Read(after_s=transaction.pace.poll_s))
     if transaction.looked_at_s is None or now.monotonic_s - transaction.looked_at_s > LOOK_AGE_S:
         return Turn(transaction=transaction, step=Look())
-    if transaction.began.kind is not ActionKind.CANCEL and (twin := twin_of(transaction, job)):
+    if transaction.began.kind is not ActionKind.CANCEL and (twin := twin_of(transaction, job, ended=job.ended_at)):
         return _not_beside(transaction, job, twin)
     rule = ruling(_case(transaction, job))
     note = Note(step="checked", detail=rule.reason)

@@ -27,15 +27,14 @@ class Sight:
         self._suspect = 0
 
     async def look(self, problems: Iterable[str] = ()) -> ClusterReport:
-        """One whole look, to be reported. Raises SchedulerSilentError."""
+        """One whole look, to be reported; jobs keep the dependency they showed. Raises SchedulerSilentError."""
         begun_s = self._clock.monotonic()
-        seen = await self._scheduler.look()
+        seen = await self.look_for_copies()
         self._sequence += 1
         self.report = replace(
             seen, session=self._session, sequence=self._sequence, problems=(*seen.problems, *problems)
         )
         self._looked_s = begun_s
-        self._remember(seen)
         return self.report
 
     async def look_for_copies(self) -> ClusterReport:

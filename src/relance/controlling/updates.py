@@ -55,13 +55,17 @@ def job_changed(transaction: Transaction, job: JobView) -> End | None:
     return None
 
 
-def twin_of(transaction: Transaction, job: JobView) -> str:
-    """The sentence about a copy of this job that runs or will run; empty when there is none."""
+def twin_of(transaction: Transaction, job: JobView, *, ended: datetime | None = None) -> str:
+    """The sentence about a copy of this job that runs or will run; empty when there is none.
+
+    Without `ended`, when the attempt ended, a job counts that was submitted since, and not one that only started since:
+    for such a one nothing that waits already is cancelled.
+    """
     report = transaction.report
     if report is None:
         return ""
-    found = twins(job, report.jobs, _attempt_began(transaction, report))
-    return found[0].reason if found else ""
+    found = twins(job, report.jobs, _attempt_began(transaction, report), ended)
+    return next((twin.reason for twin in found if twin.is_certain), "")
 
 
 def _attempt_began(transaction: Transaction, report: ClusterReport) -> datetime:

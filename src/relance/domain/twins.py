@@ -1,4 +1,7 @@
-"""Twins: another job that runs, or will run, what a job would run again (design 8, nobody twice). Pure."""
+"""Twins: another job that runs, or will run, what a job would run again (design 8, nobody twice). Pure.
+
+One rule for all who ask: policy before it advises, and the controller before the requeue and before the start.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +10,27 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from relance.domain.views import JobView
+from relance.domain.views import JobState, JobView
 
 _AFTER_THE_END = re.compile(r"\b(afterany|afternotok)((?::[^,?:]+)+)")
 """Both are met by an attempt that has failed: such a job may run although this one is requeued."""
-_RAW_ID = re.compile(r":(\d+(?:_\d+)?)")
+_RAW_ID = re.compile(r":(\d+)(_\d+)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Twin:
-    """A job that stands in for another, and the sentence that says why."""
+    """A job that stands in for another, and the sentence that says why.
+
+    `is_certain` is False where it has the same name, and what is known of it neither shows nor rules out that it is a
+    copy. `is_successor` says that it follows by its dependency: the next of a chain. `waits` says that it has not
+    begun, so that it can still be kept off a node.
+    """
 
     raw_id: str
     reason: str
+    is_certain: bool = True
+    is_successor: bool = False
+    waits: bool = False
 
 
 def attempt_began(job: JobView) -> datetime:
@@ -27,16 +38,19 @@ def attempt_began(job: JobView) -> datetime:
     return job.started_at or job.submitted_at
 
 
-def twins(job: JobView, jobs: Iterable[JobView], since: datetime) -> tuple[Twin, ...]:
+def twins(
+    job: JobView, jobs: Iterable[JobView], since: datetime | None, ended: datetime | None = None
+) -> tuple[Twin, ...]:
     """The running or pending jobs that make another attempt of `job` a second writer of the same checkpoints.
 
     That is a job of the same user with the same name and script, or name and work directory, submitted at `since` (when
-    the attempt began) or later; or a singleton, `afterany` or `afternotok` successor. Tasks of one array are no twins
-    of each other. Times count in whole seconds, as some schedulers give no finer ones. What a requeue does to a submit
-    time is left out: the first submission counts. A state that cannot be read counts as alive.
+    the attempt began; None: not known) or later, or started since it `ended`; or a singleton, `afterany` or
+    `afternotok` successor. Tasks of one array are no twins of each other. Times count in whole seconds, as some
+    schedulers give no finer ones. What a requeue does to a submit time is left out: the first submission counts. A
+    state that cannot be read counts as alive. The certain ones come first.
     """
-    found = (_twin(job, other, since) for other in jobs)
-    return tuple(twin for twin in found if twin is not None)
+    found = [twin for twin in (_twin(job, other, since, ended) for other in jobs) if twin is not None]
+    return tuple(sorted(found, key=lambda twin: not twin.is_certain))
 
 
 def with_former_dependencies(jobs: Iterable[JobView], former: Mapping[str, str]) -> tuple[JobView, ...]:
@@ -47,33 +61,70 @@ def with_former_dependencies(jobs: Iterable[JobView], former: Mapping[str, str])
     return tuple(job if job.dependency else replace(job, dependency=former.get(job.raw_id, "")) for job in jobs)
 
 
-def _twin(job: JobView, other: JobView, since: datetime) -> Twin | None:
+def _twin(job: JobView, other: JobView, since: datetime | None, ended: datetime | None) -> Twin | None:
     if other.raw_id == job.raw_id or other.user != job.user or other.state.is_over:
         return None
     if job.array is not None and other.array == job.array:
         return None
+    waits = other.state is JobState.PENDING
     state = f"job {other.raw_id} ({other.state.value}) of {other.user}"
-    kind = _waits_by(other, job.raw_id)
+    kind = _waits_by(other, job)
     if kind:
-        return Twin(raw_id=other.raw_id, reason=f"{state} follows this one by {kind}")
+        reason = f"{state} follows this one by {kind}"
+        return Twin(raw_id=other.raw_id, reason=reason, is_successor=True, waits=waits)
     if other.name != job.name:
         return None
     if "singleton" in other.dependency:
-        return Twin(raw_id=other.raw_id, reason=f"{state} has the same name and is the next of a singleton chain")
-    same = [word for word, is_same in _likeness(job, other) if is_same]
-    if same and other.first_submitted_at >= since.replace(microsecond=0):
-        return Twin(raw_id=other.raw_id, reason=f"{state} has the same name and {same[0]} and was submitted since")
-    return None
+        reason = f"{state} has the same name and is the next of a singleton chain"
+        return Twin(raw_id=other.raw_id, reason=reason, is_successor=True, waits=waits)
+    newer = _is_newer(other, since, ended)
+    likeness = _likeness(job, other)
+    if newer is False or all(is_same is False for _, is_same in likeness):
+        return None
+    same = [word for word, is_same in likeness if is_same]
+    if newer and same:
+        reason = f"{state} has the same name and {same[0]} and was {newer} since"
+        return Twin(raw_id=other.raw_id, reason=reason, waits=waits)
+    reason = f"{state} has the same name; whether it is a copy cannot be told"
+    return Twin(raw_id=other.raw_id, reason=reason, is_certain=False, waits=waits)
 
 
-def _likeness(job: JobView, other: JobView) -> tuple[tuple[str, bool], ...]:
+def _is_newer(other: JobView, since: datetime | None, ended: datetime | None) -> str | bool | None:
+    """What it did since: submitted since the attempt began, or started since it ended.
+
+    The second because a chain's successor does not say any more what it is once it runs. A job that was requeued keeps
+    its first submit time, so an old job is not taken for a new copy.
+    """
+    if since is not None and _second(other.first_submitted_at) >= _second(since):
+        return "submitted"
+    if ended is not None and other.started_at is not None and other.started_at >= _second(ended):
+        return "started"
+    return None if since is None else False
+
+
+def _likeness(job: JobView, other: JobView) -> tuple[tuple[str, bool | None], ...]:
     return (
-        ("script", bool(job.script_id) and other.script_id == job.script_id),
-        ("work directory", bool(job.work_dir) and other.work_dir == job.work_dir),
+        ("script", _same(other.script_id, job.script_id)),
+        ("work directory", _same(other.work_dir, job.work_dir)),
     )
 
 
-def _waits_by(other: JobView, raw_id: str) -> str:
-    """By which kind of dependency, such as `afterany:17(unfulfilled):18`, another waits for the job; empty: by none."""
-    found = _AFTER_THE_END.findall(other.dependency)
-    return next((kind for kind, ids in found if raw_id in _RAW_ID.findall(ids)), "")
+def _same(one: str, other: str) -> bool | None:
+    return one == other if one and other else None
+
+
+def _waits_by(other: JobView, job: JobView) -> str:
+    """By which kind of dependency, such as `afterany:17(unfulfilled):18`, another waits for the job; empty: by none.
+
+    `17_4` waits for one task of an array, `17_*` for all of them.
+    """
+    mine = {job.raw_id, job.array or job.raw_id}
+    for kind, ids in _AFTER_THE_END.findall(other.dependency):
+        for number, task in _RAW_ID.findall(ids):
+            if f"{number}{task}" in mine:
+                return str(kind)
+    return ""
+
+
+def _second(at: datetime) -> datetime:
+    return at.replace(microsecond=0)

@@ -96,8 +96,8 @@ def _nobody_decided(asked: Asked) -> Reply:
 def _no_twin(asked: Asked) -> Reply:
     if asked.question.incident.is_parked:
         return Answer.YES, "the controller looks for a copy before it touches ours, and withdraws ours for it", None
-    twin = no_twin(asked.question)
-    return twin.answer, twin.reason, None
+    answer, reason = no_twin(asked.question)
+    return answer, reason, None
 
 
 def _nobody_at_work(asked: Asked) -> Reply:

@@ -116,8 +116,8 @@ def _by_place(question: Question) -> str | None:
 def _by_twin(question: Question) -> str | None:
     if place_of(question) not in (Place.OVER, Place.REQUEUED) or question.incident.is_parked:
         return None  # a copy of a parked job is the controller's matter: it withdraws ours
-    twin = no_twin(question)
-    return f"nobody twice: {twin.reason}" if twin.answer is Answer.NO else None
+    answer, reason = no_twin(question)
+    return f"nobody twice: {reason}" if answer is Answer.NO else None
 
 
 def _is_this(job: JobView | None, question: Question) -> bool:

@@ -55,7 +55,6 @@ def test_another_script_in_the_same_work_directory_is_a_twin_too() -> None:
         pytest.param(replace(COPY, user="bob"), id="another user"),
         pytest.param(replace(COPY, name="other"), id="another name"),
         pytest.param(replace(COPY, script_id="s2", work_dir="/home/ada/other"), id="another script and directory"),
-        pytest.param(replace(COPY, script_id="", work_dir=""), id="neither script nor directory known"),
         pytest.param(replace(COPY, state=JobState.FAILED), id="over"),
         pytest.param(replace(COPY, first_submitted_at=T0), id="submitted before, requeued since"),
         pytest.param(replace(COPY, dependency="afterany:170"), id="another name, waits for job 170"),
@@ -64,6 +63,46 @@ def test_another_script_in_the_same_work_directory_is_a_twin_too() -> None:
 def test_it_is_no_twin(other: JobView) -> None:
     blank = replace(other, name="x") if other.dependency else other
     assert reasons(blank) == []
+
+
+@pytest.mark.parametrize(
+    ("other", "since"),
+    [
+        pytest.param(replace(COPY, script_id="", work_dir=""), BEGAN, id="neither script nor directory known"),
+        pytest.param(COPY, None, id="when the attempt began is not known"),
+    ],
+)
+def test_a_namesake_of_which_too_little_is_known_may_be_a_copy(other: JobView, since: datetime | None) -> None:
+    (twin,) = twins(FAILED, (other,), since)
+    assert not twin.is_certain
+    assert "cannot be told" in twin.reason
+
+
+def test_certain_copies_come_first() -> None:
+    found = twins(FAILED, (replace(COPY, raw_id="19", script_id="", work_dir=""), COPY), BEGAN)
+    assert [twin.raw_id for twin in found] == ["18", "19"]
+
+
+def test_an_older_copy_that_started_since_the_end_took_its_place() -> None:
+    ended = BEGAN + timedelta(hours=2)
+    started = replace(COPY, first_submitted_at=T0, state=JobState.RUNNING, started_at=ended + timedelta(seconds=3))
+    assert "started since" in twins(FAILED, (started,), BEGAN, ended)[0].reason
+    assert twins(FAILED, (started,), BEGAN) == ()
+
+
+def test_a_successor_that_waits_can_still_be_kept_off_a_node() -> None:
+    waiting = replace(COPY, dependency="singleton")
+    found = [(twin.is_successor, twin.waits) for twin in twins(FAILED, (waiting,), BEGAN)]
+    assert found == [(True, True)]
+    assert not twins(FAILED, (replace(waiting, state=JobState.RUNNING),), BEGAN)[0].waits
+    assert not twins(FAILED, (COPY,), BEGAN)[0].is_successor
+
+
+def test_what_waits_for_a_whole_array_follows_each_of_its_tasks() -> None:
+    task = replace(FAILED, raw_id="17_4", array="17")
+    for dependency, follows in (("afterany:17_*", True), ("afterany:17_4", True), ("afterany:17_5", False)):
+        other = replace(COPY, name="collect", dependency=dependency)
+        assert bool(reasons(other, job=task)) is follows, dependency
 
 
 def test_a_state_that_cannot_be_read_counts_as_alive() -> None:
