@@ -45,7 +45,8 @@ class SlurmJob:
     tasks of an array that have not started; `array_tasks` is then their list in Slurm's form, such as "2-3%2".
     `nodes` are the nodes of the attempt, also after its end. `eligible_at` of a pending job is its BeginTime.
     `ends_at` of a running job is its time limit's end. `stdout`, `stderr` and `stdin` are as shown: with or without
-    their patterns expanded (see `log_paths`); "" is "not set". `time_limit_s` None: unlimited or the partition's.
+    their patterns expanded (see `log_paths`); None is "not set". `has_expanded_paths` says that this release is known
+    to have expanded them. `time_limit_s` None: unlimited or the partition's.
     """
 
     job_id: int
@@ -107,6 +108,7 @@ class SlurmJob:
     stdout: str | None = None
     stderr: str | None = None
     stdin: str | None = None
+    has_expanded_paths: bool = False
     work_dir: str | None = None
     command: str | None = None
     container: str | None = None

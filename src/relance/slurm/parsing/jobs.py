@@ -1,0 +1,260 @@
+"""Jobs from the JSON of `squeue` and `scontrol show job`, releases 22.05 to 25.11.
+
+JSON is the one form in which a user's text (names, comments, paths) cannot pretend to be another field or another job,
+and the only one of 22.05 that shows exclusions, restart counts and comments in one question.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, cast
+
+from relance.slurm.errors import RefusedError, UnknownJobError
+from relance.slurm.hostlists import MAX_NAMES, expand
+from relance.slurm.parsing import values
+from relance.slurm.records import HeldBy, SlurmJob
+
+_REQUIRED = frozenset({
+    "array_job_id", "array_task_id", "array_task_string", "command", "current_working_directory", "dependency",
+    "eligible_time", "end_time", "excluded_nodes", "exit_code", "het_job_id", "het_job_offset", "job_id", "job_state",
+    "name", "nodes", "partition", "preempt_time", "priority", "requeue", "required_nodes", "restart_cnt",
+    "standard_output", "start_time", "state_reason", "submit_time", "user_id",
+})  # fmt: skip
+"""Fields that all releases show and that decisions rest on: without one of them a record is not read at all."""
+
+_HELD = {
+    "JobHeldUser": HeldBy.USER,
+    "JobHeldAdmin": HeldBy.ADMIN,
+    "JobHoldMaxRequeue": HeldBy.SLURM,
+    "JobLaunchFailure": HeldBy.SLURM,
+    "launch_failed_requeued_held": HeldBy.SLURM,
+}
+_PRIORITY_ZERO_WITHOUT_HOLD = frozenset({"BadConstraints"})
+_EXPANDS_PATHS_SINCE = (23, 11)
+_TASKS = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?\Z", re.ASCII)
+
+
+def parse_jobs(output: bytes) -> tuple[SlurmJob, ...]:
+    """All jobs of one answer; an empty tuple only for a whole document that proves to be a list of no jobs.
+
+    Raises:
+        UnreadableError: Cut off, mangled, or without a field that decisions rest on.
+        UnknownJobError: The document itself says so of the job that was asked for.
+        RefusedError: The document carries another error of Slurm.
+    """
+    document = _document(output)
+    records = document.get("jobs")
+    if type(records) is not list:
+        raise values.unreadable("the list of jobs", records)
+    release = _release(document)
+    return tuple(_job(record, release) for record in records)
+
+
+def pick_job(jobs: tuple[SlurmJob, ...], job_id: str) -> SlurmJob:
+    """The record of one id (12, 3_1, 10+1 or a raw id), since 22.05 answers with all jobs whatever was asked.
+
+    A task of an array that has not started is found in the record that stands for all of them.
+
+    Raises:
+        UnknownJobError: The answer has no such job.
+    """
+    for job in jobs:
+        if job_id in (job.shown_id, str(job.job_id)) and (job.array_tasks is None or job.array_task_id is not None):
+            return job
+    leader, _, task = job_id.partition("_")
+    for job in jobs:
+        stands_for_it = job.array_tasks is not None and leader == str(job.array_job_id)
+        if stands_for_it and (not task or _has_task(job.array_tasks or "", int(task))):
+            return job
+    raise UnknownJobError(f"Slurm shows no job {job_id}.", text=job_id)
+
+
+def _document(output: bytes) -> Mapping[str, object]:
+    try:
+        document = json.loads(output.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        raise values.unreadable("JSON", output[-200:]) from None
+    if type(document) is not dict:
+        raise values.unreadable("JSON", output[:200])
+    errors = document.get("errors")
+    if type(errors) is not list or type(document.get("meta")) is not dict:
+        raise values.unreadable("the frame of a JSON answer", output[-200:])
+    if errors:
+        said = json.dumps(errors)[:500]
+        if "Invalid job id" in said:
+            raise UnknownJobError("Slurm knows no such job.", text=said)
+        raise RefusedError(f"Slurm answered with an error: {said}.", text=said)
+    return cast("dict[str, object]", document)
+
+
+def _release(document: Mapping[str, object]) -> tuple[int, int]:
+    """Major and minor of the release that wrote the document, (0, 0) if it does not say."""
+    meta = cast("dict[str, object]", document["meta"])
+    about = meta.get("slurm", meta.get("Slurm"))
+    version = about.get("version") if type(about) is dict else None
+    if type(version) is not dict:
+        return (0, 0)
+    try:
+        return (int(version["major"]), int(version["minor"]))
+    except (KeyError, TypeError, ValueError):
+        return (0, 0)
+
+
+def _job(value: object, release: tuple[int, int]) -> SlurmJob:
+    if type(value) is not dict:
+        raise values.unreadable("a job", value)
+    record = cast("dict[str, object]", value)
+    missing = _REQUIRED - record.keys()
+    if missing:
+        raise values.unreadable(f"a job without {', '.join(sorted(missing))}", record.get("job_id"))
+    fields: dict[str, Any] = {field: read(record, key) for field, read, key in _PLAIN}
+    fields |= {field: _nodes(record, key) for field, key in _NODE_LISTS}
+    fields |= _identity(record) | _state(record) | _paths(record, release)
+    return SlurmJob(**fields)
+
+
+def _identity(record: Mapping[str, object]) -> dict[str, object]:
+    array_job_id = values.number(record, "array_job_id") or None
+    het_job_id = values.number(record, "het_job_id") or None
+    return {
+        "job_id": _demanded(record, "job_id"),
+        "name": values.text(record, "name") or "",
+        "uid": _demanded(record, "user_id"),
+        "restart_count": _demanded(record, "restart_cnt"),
+        "array_job_id": array_job_id,
+        "array_task_id": None if array_job_id is None else values.number(record, "array_task_id"),
+        "het_job_id": het_job_id,
+        "het_offset": None if het_job_id is None else values.number(record, "het_job_offset"),
+        "het_job_ids": _ids(values.text(record, "het_job_id_set")),
+    }
+
+
+def _state(record: Mapping[str, object]) -> dict[str, object]:
+    states = values.state_words(record["job_state"])
+    reason = values.text(record, "state_reason")
+    priority = values.number(record, "priority")
+    minutes = values.number(record, "time_limit")
+    return {
+        "states": states,
+        "reason": reason,
+        "priority": priority,
+        "held_by": _held_by(states, reason, priority),
+        "time_limit_s": None if minutes is None else minutes * 60,
+    }
+
+
+def _held_by(states: tuple[str, ...], reason: str | None, priority: int | None) -> HeldBy | None:
+    if "PENDING" not in states:
+        return None
+    if reason in _HELD:
+        return _HELD[reason]
+    if priority == 0 and reason not in _PRIORITY_ZERO_WITHOUT_HOLD:
+        return HeldBy.UNKNOWN
+    return HeldBy.NOBODY
+
+
+def _paths(record: Mapping[str, object], release: tuple[int, int]) -> dict[str, object]:
+    """The log paths: 22.05 shows patterns, 23.11 and 24.11 what became of them, 25.11 both."""
+    shows_both = "stdout_expanded" in record
+    form = "std{}_expanded" if shows_both else "standard_{}"
+    names = {"stdout": "out", "stderr": "err", "stdin": "in"} if shows_both else _LONG_NAMES
+    paths: dict[str, object] = {field: values.text(record, form.format(name)) for field, name in names.items()}
+    return {**paths, "has_expanded_paths": shows_both or release >= _EXPANDS_PATHS_SINCE}
+
+
+def _demanded(record: Mapping[str, object], key: str) -> int:
+    value = values.number(record, key)
+    if value is None or value < 0:
+        raise values.unreadable(key, record[key])
+    return value
+
+
+def _nodes(record: Mapping[str, object], key: str) -> tuple[str, ...]:
+    shown = values.text(record, key)
+    return () if shown is None else expand(shown)
+
+
+def _ids(shown: str | None) -> tuple[int, ...]:
+    """The ids of a set such as "10-12"; none for a set that is not shown."""
+    return () if shown is None else tuple(_spread(shown, "the ids of a heterogeneous job"))
+
+
+def _has_task(shown: str, task: int) -> bool:
+    """Whether a list such as "0-3,7%2" or "0-9:3" names the task; a list that Slurm cut short ("...") may."""
+    tasks, _, _ = shown.partition("%")
+    return any(task in each for each in _ranges(tasks.removesuffix("...").rstrip(","), "an array's tasks")) or (
+        tasks.endswith("...")
+    )
+
+
+def _spread(shown: str, what: str) -> Iterator[int]:
+    for each in _ranges(shown, what):
+        if len(each) > MAX_NAMES:
+            raise values.unreadable(what, shown)
+        yield from each
+
+
+def _ranges(shown: str, what: str) -> Iterator[range]:
+    for piece in shown.split(","):
+        match = _TASKS.match(piece)
+        if match is None:
+            raise values.unreadable(what, shown)
+        first = int(match[1])
+        yield range(first, int(match[2] or first) + 1, int(match[3] or 1) or 1)
+
+
+_LONG_NAMES = {"stdout": "output", "stderr": "error", "stdin": "input"}
+_NODE_LISTS = (
+    ("nodes", "nodes"),
+    ("scheduled_nodes", "scheduled_nodes"),
+    ("excluded_nodes", "excluded_nodes"),
+    ("required_nodes", "required_nodes"),
+)
+_PLAIN: tuple[tuple[str, Callable[[Mapping[str, object], str], object], str], ...] = (
+    ("array_tasks", values.text, "array_task_string"),
+    ("user", values.text, "user_name"),
+    ("account", values.text, "account"),
+    ("qos", values.text, "qos"),
+    ("partition", values.text, "partition"),
+    ("reason_text", values.text, "state_description"),
+    ("batch_host", values.text, "batch_host"),
+    ("exit", values.exit_code, "exit_code"),
+    ("derived_exit", values.exit_code, "derived_exit_code"),
+    ("requeue", values.flag, "requeue"),
+    ("is_batch", values.flag, "batch_flag"),
+    ("nice", values.number, "nice"),
+    ("node_count", values.number, "node_count"),
+    ("cpu_count", values.number, "cpus"),
+    ("task_count", values.number, "tasks"),
+    ("tasks_per_node", values.positive, "tasks_per_node"),
+    ("switches", values.positive, "required_switches"),
+    ("segment_size", values.positive, "segment_size"),
+    ("submitted_at", values.moment, "submit_time"),
+    ("eligible_at", values.moment, "eligible_time"),
+    ("started_at", values.moment, "start_time"),
+    ("ends_at", values.moment, "end_time"),
+    ("preempted_at", values.moment, "preempt_time"),
+    ("suspended_at", values.moment, "suspend_time"),
+    ("deadline_at", values.moment, "deadline"),
+    ("features", values.text, "features"),
+    ("tres_per_job", values.text, "tres_per_job"),
+    ("tres_per_node", values.text, "tres_per_node"),
+    ("tres_per_task", values.text, "tres_per_task"),
+    ("tres_requested", values.text, "tres_req_str"),
+    ("tres_allocated", values.text, "tres_alloc_str"),
+    ("licenses", values.text, "licenses"),
+    ("reservation", values.text, "resv_name"),
+    ("network", values.text, "network"),
+    ("dependency", values.text, "dependency"),
+    ("comment", values.text, "comment"),
+    ("admin_comment", values.text, "admin_comment"),
+    ("system_comment", values.text, "system_comment"),
+    ("work_dir", values.text, "current_working_directory"),
+    ("command", values.text, "command"),
+    ("container", values.text, "container"),
+    ("federation_origin", values.text, "federation_origin"),
+    ("federation_siblings", values.text, "federation_siblings_active"),
+)
+"""Fields of `SlurmJob` that are read as they stand: the field, how it is read, and Slurm's name for it."""

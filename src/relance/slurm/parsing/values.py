@@ -1,0 +1,154 @@
+"""Single values in the forms of all releases: numbers that became objects, words that became lists, times, durations.
+
+Every reader raises `UnreadableError` for a shape it does not know, so that a renamed or mangled value never reads as
+"not shown".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import cast
+
+from relance.slurm.errors import UnreadableError
+from relance.slurm.records import ExitCode
+
+_STATE_WORD = re.compile(r"[A-Z][A-Z0-9_]*\Z", re.ASCII)
+_EPOCH = re.compile(r"\d{1,11}\Z", re.ASCII)
+_DURATION = re.compile(r"(?:(\d{1,6})-)?(\d{1,6}):(\d\d):(\d\d)\Z", re.ASCII)
+_SHORT_DURATION = re.compile(r"(\d{1,6}):(\d\d)(?:\.\d+)?\Z", re.ASCII)
+_NOT_SHOWN = frozenset({"", "N/A", "n/a", "None", "NONE", "Unknown", "(null)", "INVALID", "Invalid"})
+_MAX_TIME = 1 << 35
+"""Seconds: the year 3058; larger values are marks such as NO_VAL."""
+
+
+def unreadable(what: str, value: object) -> UnreadableError:
+    """An error that names the field and shows a piece of what stood there."""
+    piece = repr(value)[:200]
+    return UnreadableError(f"Cannot read {what} in Slurm's answer: {piece}.", text=piece)
+
+
+def number(record: Mapping[str, object], key: str) -> int | None:
+    """A whole number, bare or as `{set, infinite, number}`; None for null, not set, infinite, or no such key."""
+    value = record.get(key)
+    if value is None or type(value) is int:
+        return value
+    if type(value) is float and value.is_integer():
+        return int(value)
+    if type(value) is dict:
+        whole = cast("dict[str, object]", value)
+        inner = whole.get("number")
+        if type(whole.get("set")) is bool and type(inner) in (int, float):
+            if not whole["set"] or whole.get("infinite") is True:
+                return None
+            return number(whole, "number")
+    raise unreadable(key, value)
+
+
+def positive(record: Mapping[str, object], key: str) -> int | None:
+    """A count that Slurm shows as 0 where none was asked for; None then."""
+    return number(record, key) or None
+
+
+def moment(record: Mapping[str, object], key: str) -> int | None:
+    """A time in seconds since 1970; None for 0, which is Slurm's "never"."""
+    value = number(record, key)
+    if value is None or value == 0:
+        return None
+    if not 0 < value < _MAX_TIME:
+        raise unreadable(key, value)
+    return value
+
+
+def text(record: Mapping[str, object], key: str) -> str | None:
+    """A text; None for null, no such key, or the empty text."""
+    value = record.get(key)
+    if value is None or value == "":
+        return None
+    if type(value) is not str:
+        raise unreadable(key, value)
+    return value
+
+
+def flag(record: Mapping[str, object], key: str) -> bool | None:
+    """A yes or no; None for null or no such key."""
+    value = record.get(key)
+    if value is None or type(value) is bool:
+        return value
+    if value in (0, 1):
+        return bool(value)
+    raise unreadable(key, value)
+
+
+def state_words(value: object) -> tuple[str, ...]:
+    """State words: one text (22.05) or a list of texts (23.02 and later); at least one."""
+    words = value if type(value) is list else [value]
+    if not words or not all(type(word) is str and _STATE_WORD.match(word) for word in words):
+        raise unreadable("a job's state", value)
+    return tuple(words)
+
+
+def exit_code(record: Mapping[str, object], key: str) -> ExitCode | None:
+    """How it ended: a wait status as one number (22.05), or an object with return code and signal (later)."""
+    value = record.get(key)
+    if value is None:
+        return None
+    if type(value) is int:
+        return ExitCode(code=(value >> 8) & 0xFF, signal=value & 0x7F)
+    if type(value) is dict:
+        whole = cast("dict[str, object]", value)
+        signal = whole.get("signal")
+        if "return_code" in whole and type(signal) is dict:
+            inner = cast("dict[str, object]", signal)
+            which = "id" if "id" in inner else "signal_id"
+            return ExitCode(code=number(whole, "return_code") or 0, signal=number(inner, which) or 0)
+    raise unreadable(key, value)
+
+
+def shown_moment(shown: str, what: str) -> int | None:
+    """A time in a text: seconds since 1970, as asked for, or ISO without a zone, which is then UTC; None: not shown."""
+    if _EPOCH.match(shown):
+        return int(shown) or None
+    if shown in _NOT_SHOWN:
+        return None
+    try:
+        return int(datetime.strptime(shown, "%Y-%m-%dT%H:%M:%S").replace(tzinfo=UTC).timestamp())
+    except ValueError:
+        raise unreadable(what, shown) from None
+
+
+def shown_number(shown: str, what: str) -> int | None:
+    """A whole number in a text; None: not shown or unlimited."""
+    if shown in _NOT_SHOWN or shown in ("UNLIMITED", "INFINITE", "Partition_Limit"):
+        return None
+    if not (shown.isascii() and shown.isdigit()):
+        raise unreadable(what, shown)
+    return int(shown)
+
+
+def shown_exit(shown: str, what: str) -> ExitCode | None:
+    """An exit in a text, "code:signal"; None: not shown."""
+    if shown in _NOT_SHOWN:
+        return None
+    code, colon, signal = shown.partition(":")
+    if not (colon and code.isascii() and code.isdigit() and signal.isascii() and signal.isdigit()):
+        raise unreadable(what, shown)
+    return ExitCode(code=int(code), signal=int(signal))
+
+
+def shown_duration_s(shown: str, what: str) -> int | None:
+    """A duration in a text, "days-hours:minutes:seconds"; None: not shown or unlimited."""
+    if shown in _NOT_SHOWN or shown in ("UNLIMITED", "INFINITE", "Partition_Limit"):
+        return None
+    if match := _DURATION.match(shown):
+        days, hours, minutes, seconds = (int(each or 0) for each in match.groups())
+        return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+    if match := _SHORT_DURATION.match(shown):
+        return int(match[1]) * 60 + int(match[2])
+    raise unreadable(what, shown)
+
+
+def shown_text(shown: str) -> str | None:
+    """A text; None for the words that Slurm prints for "nothing"."""
+    return None if shown in _NOT_SHOWN else shown
