@@ -12,6 +12,7 @@ from enum import Enum
 from typing import get_args
 
 from relance.domain.advice import ActionEnd, ActionKind, Advice, Effect
+from relance.domain.attempt_events import AttemptEnded, AttemptMeasured, AttemptStarted
 from relance.domain.clocks import Milestones, Stamp
 from relance.domain.findings import Finding
 from relance.domain.fleet_events import (
@@ -31,7 +32,7 @@ from relance.domain.fleet_events import (
 from relance.domain.keys import AttemptKey, JobKey
 from relance.domain.stages import Stage
 from relance.domain.verdicts import Verdict
-from relance.domain.views import JobState, Wish
+from relance.domain.views import Wish
 
 __all__ = [
     "ACTION_ENDS",
@@ -50,6 +51,7 @@ __all__ = [
     "AdviceIssued",
     "AttachmentKept",
     "AttemptEnded",
+    "AttemptMeasured",
     "AttemptRestarted",
     "AttemptStarted",
     "ClusterEvent",
@@ -115,6 +117,9 @@ class JobSeen:
     node_count: int
     wish: Wish = field(default_factory=Wish)
     array: str | None = None
+    work_dir: str = ""
+    script_id: str = ""
+    """With the name, what makes another job of the same user the same work (design 8, nobody twice)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,30 +149,6 @@ class OwnerDisagreed:
     by: str
     text: str
     incident_id: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptStarted:
-    """The scheduler shows an attempt running on its nodes."""
-
-    attempt: AttemptKey
-    nodes: tuple[str, ...]
-    started_at: datetime | None
-    by_us: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptEnded:
-    """The scheduler, or accounting afterwards, says that an attempt is over. `outcome` is not the cause."""
-
-    attempt: AttemptKey
-    outcome: JobState
-    ended_at: datetime | None
-    exit_code: int | None = None
-    exit_signal: int | None = None
-    cancelled_by: int | None = None
-    highest_step: int | None = None
-    durable_step: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -370,9 +351,9 @@ class AttachmentKept:
 
 
 JobEvent = (
-    JobSeen | WishChanged | JobSwitched | OwnerDisagreed | AttemptStarted | AttemptEnded | FindingReported
-    | IncidentOpened | FindingAttached | VerdictReached | AdviceIssued | AdviceApproved | AdviceDenied | ActionPrepared
-    | ActionStarted | ActionStepped | ActionSucceeded | ActionFailed | ActionUnknown | ActionAbandoned
+    JobSeen | WishChanged | JobSwitched | OwnerDisagreed | AttemptStarted | AttemptEnded | AttemptMeasured
+    | FindingReported | IncidentOpened | FindingAttached | VerdictReached | AdviceIssued | AdviceApproved | AdviceDenied
+    | ActionPrepared | ActionStarted | ActionStepped | ActionSucceeded | ActionFailed | ActionUnknown | ActionAbandoned
     | AttemptRestarted | ProgressResumed | IncidentClosed | OutsideChangeSeen | AttachmentKept
 )  # fmt: skip
 NodeEvent = NodeChanged | NodeSuspected | NodeExcluded | ExclusionEnded

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum
 
 from relance.domain import events as e
 from relance.domain.advice import ActionKind, Advice, Effect
 from relance.domain.clocks import Milestones, Stamp
+from relance.domain.faults import Remedy
 from relance.domain.keys import AttemptKey
 from relance.domain.ledgers import Verb
+from relance.domain.stages import EndRunning
 from relance.domain.verdicts import Verdict
 
 
@@ -116,6 +118,27 @@ class Action:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Advised:
+    """What the advice of an incident came to, over all generations: for the comparison with what people did.
+
+    Only what may begin counts: an advice that is held asks for nothing yet.
+    """
+
+    restart_at: datetime | None = None
+    """When the first advice asked for a restart, or to park the job."""
+    end_at: datetime | None = None
+    """When the first advice asked to end the RUNNING attempt."""
+    end_id: str = ""
+    """The id of that advice."""
+    end_for: EndRunning | None = None
+    last: Remedy | None = None
+    """The newest that was restart, restart_excluding or stop; what follows a person's own decision does not count."""
+    last_at: datetime | None = None
+    exclude: tuple[str, ...] = ()
+    """The nodes that the newest of them would have kept out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Incident:
     """One disturbance of one attempt, folded from its events."""
 
@@ -129,6 +152,7 @@ class Incident:
     judged_findings: int = 0
     """How many findings the verdict was made from: fewer than there are means that it is to be judged again."""
     advice: Advice | None = None
+    advised: Advised = field(default_factory=Advised)
     approval: Approval | None = None
     prepared: tuple[str, ...] = ()
     """Keys `advice id/stage/effect digest` of the preparations recorded of the advice in force."""
@@ -209,6 +233,7 @@ def _apply(incident: Incident, event: e.JobEvent) -> Incident:  # noqa: C901, PL
             return replace(
                 incident,
                 advice=event.advice,
+                advised=_advised(incident.advised, event.advice),
                 approval=None,
                 prepared=(),
                 effect=None,
@@ -238,6 +263,19 @@ def _apply(incident: Incident, event: e.JobEvent) -> Incident:  # noqa: C901, PL
         case _:
             message = f"{type(event).__name__} is not an event of an incident"
             raise ImpossibleEventError(message)
+
+
+def _advised(so_far: Advised, advice: Advice) -> Advised:
+    told = advice.action.restarts or advice.action is Remedy.STOP
+    if advice.hold or not (told or advice.park):
+        return so_far
+    if told:
+        so_far = replace(so_far, last=advice.action, last_at=advice.issued_at, exclude=advice.exclude)
+    if so_far.restart_at is None and (advice.action.restarts or advice.park):
+        so_far = replace(so_far, restart_at=advice.issued_at)
+    if so_far.end_at is None and advice.ends_running is not None:
+        so_far = replace(so_far, end_at=advice.issued_at, end_id=advice.id, end_for=advice.ends_running)
+    return so_far
 
 
 def _approval(event: e.AdviceApproved) -> Approval:

@@ -31,6 +31,10 @@ class AttemptRecord:
     cancelled_by: int | None = None
     highest_step: int | None = None
     durable_step: int | None = None
+    gpu_count: int | None = None
+    is_measured: bool = False
+    """Whether `measure` is to be expected if anybody followed it to its end."""
+    measure: e.AttemptMeasured | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +49,8 @@ class JobRecord:
     workflow: str = ""
     node_count: int = 1
     array: str | None = None
+    work_dir: str = ""
+    script_id: str = ""
     wish: Wish = field(default_factory=Wish)
     switch: Stage | None = None
     switch_until: datetime | None = None
@@ -54,6 +60,8 @@ class JobRecord:
     finding_ids: frozenset[str] = frozenset()
     outside: tuple[str, ...] = ()
     """What others did, as `change: detail`, so that the same thing is recorded once."""
+    requeues: tuple[tuple[datetime, str | None], ...] = ()
+    """When others put the job back into the queue, and who, where that is known; the newest 20."""
     attachments: int = 0
 
     def attempt(self, key: AttemptKey) -> AttemptRecord | None:
@@ -153,6 +161,8 @@ def _apply_job(record: JobRecord, event: e.JobEvent) -> JobRecord:  # noqa: PLR0
                 node_count=event.node_count,
                 wish=event.wish,
                 array=event.array,
+                work_dir=event.work_dir,
+                script_id=event.script_id,
             )
         case e.WishChanged():
             return replace(record, wish=event.wish)
@@ -164,7 +174,12 @@ def _apply_job(record: JobRecord, event: e.JobEvent) -> JobRecord:  # noqa: PLR0
             return replace(record, disagreed=words, switch=Stage.OBSERVE, switch_until=None)
         case e.AttemptStarted():
             return _with_attempt(
-                record, event.attempt, nodes=event.nodes, started_at=event.started_at, by_us=event.by_us
+                record,
+                event.attempt,
+                nodes=event.nodes,
+                started_at=event.started_at,
+                by_us=event.by_us,
+                gpu_count=event.gpu_count,
             )
         case e.AttemptEnded():
             return _with_attempt(
@@ -177,17 +192,27 @@ def _apply_job(record: JobRecord, event: e.JobEvent) -> JobRecord:  # noqa: PLR0
                 cancelled_by=event.cancelled_by,
                 highest_step=event.highest_step,
                 durable_step=event.durable_step,
+                is_measured=event.is_measured,
             )
+        case e.AttemptMeasured():
+            return _with_attempt(record, event.attempt, measure=event)
         case e.FindingReported():
             return replace(record, finding_ids=record.finding_ids | {event.finding.id})
         case e.IncidentOpened():
             return replace(record, incidents=(*record.incidents, open_incident(event)))
         case e.OutsideChangeSeen():
-            return replace(record, outside=(*record.outside[-99:], f"{event.change}: {event.detail}"))
+            return _changed_by_others(record, event)
         case e.AttachmentKept():
             return replace(record, attachments=record.attachments + 1)
         case _:
             return _evolve_one(record, event)
+
+
+def _changed_by_others(record: JobRecord, event: e.OutsideChangeSeen) -> JobRecord:
+    requeues = record.requeues
+    if event.change == "requeue" and event.at is not None:
+        requeues = (*requeues[-19:], (event.at, event.who))
+    return replace(record, outside=(*record.outside[-99:], f"{event.change}: {event.detail}"), requeues=requeues)
 
 
 def _evolve_one(record: JobRecord, event: e.JobEvent) -> JobRecord:

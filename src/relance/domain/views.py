@@ -119,6 +119,8 @@ class JobView:
     """Node features that the job asks for, all of them."""
     devices: tuple[str, ...] = ()
     """Kinds of devices that the job asks for, such as `gpu:h100`; all of them."""
+    gpu_count: int | None = None
+    """GPUs of the whole job; None: the scheduler does not say."""
     reservation: str = ""
     """The reservation that the job runs in; empty: none."""
     requeue_allowed: bool | None = None

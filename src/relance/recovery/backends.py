@@ -33,6 +33,7 @@ from relance.recovery.claims import Counter, action_id, incident_of, permits, re
 from relance.recovery.intake import finding_events
 from relance.recovery.live import Bell, Live
 from relance.recovery.loop import Loop
+from relance.recovery.measuring import kernel_logs_of, measure_of, measured_at_end
 from relance.recovery.ordering import as_shown, job_stage, order, standing, switch
 from relance.recovery.reporting import Reporting
 from relance.recovery.sites import Site
@@ -91,7 +92,7 @@ class LocalBackend:
             record = (await self._history.load(Stream.of_job(view.job_key(cluster)))).record
             if not isinstance(record, JobRecord) or not record.name:
                 continue
-            stage = job_stage(as_shown(record, view), stages, rules, now).stage
+            stage = job_stage(record, stages, rules, now, view).stage
             if followed(view, stage, rules, now):
                 found.append(assignment(record, view, rules, await self._loop.progress_of(record)))
         self._live.followed[cluster] = len(found)
@@ -115,7 +116,7 @@ class LocalBackend:
             if not isinstance(record, JobRecord) or snapshot.version == 0:
                 message = f"no controller has reported job {batch.attempt.job}"
                 raise BackendRefusedError(message)
-            events = finding_events(record, batch.findings, now)
+            events = (*finding_events(record, batch.findings, now), *self._measured(record, batch, now))
             if not events and not batch.attachments and not self._is_due(batch, now):
                 break
             append = _append_of(snapshot, batch, events)
@@ -151,7 +152,7 @@ class LocalBackend:
                 continue
             ours = tuple(item.node for item in exclusions if item.job == str(row.job))
             view = view_of(report, row.job)
-            made = order(record, row.incident, job_stage(as_shown(record, view), stages, rules, now), view, ours)
+            made = order(record, row.incident, job_stage(record, stages, rules, now, view), view, ours)
             found += [made] if made is not None else []
         acting = await self._acting(report, stages, now)
         return Orders(lease=lease, orders=tuple(found), position=position, acting=acting)
@@ -175,10 +176,10 @@ class LocalBackend:
             stages = (
                 cluster.record if isinstance(cluster.record, ClusterRecord) else ClusterRecord(cluster=claim.cluster)
             )
-            shown = as_shown(record, view_of(self._live.reports.get(claim.cluster), record.job))
+            view = view_of(self._live.reports.get(claim.cluster), record.job)
             counter = Counter(
-                stage=job_stage(shown, stages, rules, now),
-                standing=standing(shown, rules),
+                stage=job_stage(record, stages, rules, now, view),
+                standing=standing(as_shown(record, view), rules, view),
                 switch=switch(record, now),
                 report=self._live.reports.get(claim.cluster),
                 view_max_age_s=rules.limits.view_max_age_s,
@@ -249,6 +250,14 @@ class LocalBackend:
         fresh = batch.progress is not None or batch.checkpoint is not None
         return fresh and (last is None or now - last >= _STORE_EVERY or now < last)
 
+    def _measured(self, record: JobRecord, batch: WatcherBatch, now: datetime) -> tuple[e.JobEvent, ...]:
+        if not batch.read_to_end:
+            return ()
+        attempt = batch.attempt
+        kernel_logs = kernel_logs_of(record, attempt, self._site.rules(attempt.job.cluster))
+        progress = batch.progress or self._live.progress.get(attempt)
+        return measured_at_end(record, measure_of(attempt, kernel_logs, batch.coverage, progress, now))
+
     async def _try(self, append: Append) -> bool:
         try:
             await self._history.append(append, self._clock.now())
@@ -262,8 +271,9 @@ class LocalBackend:
 
     async def _stage_of(self, record: JobRecord) -> Stage:
         cluster = record.job.cluster
-        shown = as_shown(record, view_of(self._live.reports.get(cluster), record.job))
-        return job_stage(shown, await self._cluster(cluster), self._site.rules(cluster), self._clock.now()).stage
+        view = view_of(self._live.reports.get(cluster), record.job)
+        stages, rules = await self._cluster(cluster), self._site.rules(cluster)
+        return job_stage(record, stages, rules, self._clock.now(), view).stage
 
     async def _acting(self, report: ClusterReport | None, stages: ClusterRecord, now: datetime) -> tuple[str, ...]:
         """Attempts whose job is effectively at `act`: what the controller's ledger notes as taken."""
@@ -273,7 +283,7 @@ class LocalBackend:
             record = (await self._history.load(Stream.of_job(key.job))).record
             if isinstance(record, JobRecord) and record.name:
                 rules = self._site.rules(stages.cluster)
-                stage = job_stage(as_shown(record, view), stages, rules, now).stage
+                stage = job_stage(record, stages, rules, now, view).stage
                 found += [str(key)] if stage is Stage.ACT else []
         return tuple(found)
 

@@ -41,7 +41,15 @@ def job_events(
     known = record.attempt(key)
     if _has_begun(view) and (known is None or known.started_at is None or (view.nodes and not known.nodes)):
         by_us = any(_restart_of(item, key) for item in record.incidents)
-        found.append(e.AttemptStarted(attempt=key, nodes=view.nodes, started_at=view.started_at, by_us=by_us))
+        found.append(
+            e.AttemptStarted(
+                attempt=key,
+                nodes=view.nodes,
+                started_at=view.started_at,
+                by_us=by_us,
+                gpu_count=view.gpu_count,
+            )
+        )
     if view.state.is_over and (known is None or known.outcome in _NOT_KNOWN):
         found.append(_attempt_ended(key, view, progress))
         if view.state.is_failure:
@@ -139,6 +147,8 @@ def _job_seen(record: JobRecord, view: JobView) -> e.JobSeen:
         node_count=view.node_count,
         wish=view.wish,
         array=view.array,
+        work_dir=view.work_dir,
+        script_id=view.script_id,
     )
 
 
@@ -184,6 +194,7 @@ def _earlier_attempts(
                 exit_code=row.exit_code if row else None,
                 exit_signal=row.exit_signal if row else None,
                 cancelled_by=row.cancelled_by if row else None,
+                is_measured=True,
             )
         )
     return found
@@ -245,6 +256,7 @@ def _attempt_ended(key: AttemptKey, view: JobView, progress: Progress | None) ->
         cancelled_by=view.cancelled_by,
         highest_step=progress.highest_step if progress else None,
         durable_step=progress.checkpoint_durable if progress else None,
+        is_measured=True,
     )
 
 

@@ -193,6 +193,7 @@ class Reporting:
                 exit_code=row.exit_code if row else None,
                 exit_signal=row.exit_signal if row else None,
                 cancelled_by=row.cancelled_by if row else None,
+                is_measured=True,
             )
             batch = Append(stream=stream, expected_version=snapshot.version, events=(ended,), keep_wake=True)
             try:

@@ -48,6 +48,8 @@ def _job(event: e.JobEvent) -> Telling:  # noqa: C901, PLR0911, PLR0912 - one ca
             return Telling(title=title, detail=f"on {wordings.nodes(event.nodes)}", at=event.started_at)
         case e.AttemptEnded():
             return _ended_attempt(event)
+        case e.AttemptMeasured():
+            return _measured(event)
         case e.FindingReported():
             return _finding(event)
         case e.OutsideChangeSeen():
@@ -85,6 +87,17 @@ def _ended_attempt(event: e.AttemptEnded) -> Telling:
         facts.append(f"last checkpoint {wordings.steps(event.durable_step)}")
     title = f"Attempt {event.attempt.restart_count + 1} ended: {wordings.name(event.outcome.value)}"
     return Telling(title=title, detail=", ".join(fact for fact in facts if fact), at=event.ended_at)
+
+
+def _measured(event: e.AttemptMeasured) -> Telling:
+    steps = "no step recognised"
+    if event.last_step is not None:
+        steps = f"last step {wordings.steps(event.last_step)}"
+    facts = [f"its log: {event.log.value}", f"kernel logs: {event.kernel.value}", steps]
+    if event.unread_bytes:
+        facts.append(f"{event.unread_bytes} bytes were lost unread")
+    title = f"Attempt {event.attempt.restart_count + 1} was read to its end"
+    return Telling(title=title, detail="; ".join(facts), at=event.at)
 
 
 _FINDINGS = {
