@@ -1,0 +1,136 @@
+"""The start of a whole cluster, in the order in which the daemons need each other."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import socket
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from relance.simulation.private_slurm.configuration import write_configuration
+from relance.simulation.private_slurm.daemons import LOOK_EVERY_S, Daemons
+from relance.simulation.private_slurm.failures import DaemonFailedError, PrivateSlurmError
+from relance.simulation.private_slurm.layouts import Layout
+from relance.simulation.private_slurm.plans import ClusterPlan
+from relance.simulation.private_slurm.ports import listens
+from relance.simulation.private_slurm.programs import Programs
+
+READY_WITHIN_S = 40.0
+"""The longest wait for one daemon: a busy machine is slow, not broken."""
+
+
+def check_machine(plan: ClusterPlan) -> None:
+    """See that a cluster can be started here at all.
+
+    Raises:
+        PrivateSlurmError: A program is missing, or this is not root.
+    """
+    if os.geteuid() != 0:
+        raise PrivateSlurmError(
+            "A private Slurm cluster runs each job as its owner, which only root may do: be root, in a container."
+        )
+    Programs(prefix=plan.prefix).check()
+
+
+def start_daemons(layout: Layout, plan: ClusterPlan, ports: Mapping[str, int]) -> None:
+    """Start everything in an empty layout and wait until all nodes are idle. The users must be there.
+
+    Raises:
+        PrivateSlurmError: A daemon or a command failed; the text has the end of its log.
+    """
+    write_configuration(layout, plan, ports)
+    for user in plan.users:
+        _make_work_folder(layout.work / user, user)
+    daemons = Daemons(layout, plan)
+    daemons.start("munged")
+    _install_database(layout, plan)
+    daemons.start("mariadbd")
+    daemons.wait_until("munged", layout.munge_socket.exists, time_limit_s=READY_WITHIN_S)
+    daemons.wait_until("mariadbd", lambda: _accepts(layout.database_socket), time_limit_s=READY_WITHIN_S)
+    start_and_wait(daemons, "slurmdbd", ports)
+    _fill_accounting(layout, plan)
+    start_and_wait(daemons, "slurmctld", ports)
+    for node in plan.nodes:
+        daemons.start(node)
+    wait_until_idle(layout, plan, plan.nodes)
+
+
+def start_and_wait(daemons: Daemons, name: str, ports: Mapping[str, int]) -> None:
+    """Start slurmdbd, slurmctld or the slurmd of a node and wait until it listens.
+
+    Raises:
+        DaemonFailedError: It did not come up.
+    """
+    daemons.start(name)
+    daemons.wait_until(name, lambda: listens(ports[name]), time_limit_s=READY_WITHIN_S)
+
+
+def wait_until_idle(layout: Layout, plan: ClusterPlan, nodes: tuple[str, ...]) -> None:
+    """Wait until these nodes answer and run nothing.
+
+    Raises:
+        DaemonFailedError: One did not come up in time, with the end of its log.
+    """
+    daemons = Daemons(layout, plan)
+    waiting = set(nodes)
+    end = time.monotonic() + READY_WITHIN_S
+    argv = ["sinfo", "--noheader", "--Node", "--format=%N %T", f"--nodes={','.join(nodes)}"]
+    while waiting:
+        for name in waiting:
+            if daemons.pid(name) is None:
+                raise DaemonFailedError(f"{name} ended while it started. Its last words:\n{daemons.last_words(name)}")
+        done = _command(layout, plan, argv)
+        states = dict(line.split() for line in done.stdout.splitlines())
+        waiting = {name for name in waiting if states.get(name) != "idle"}
+        if waiting and time.monotonic() > end:
+            name = min(waiting)
+            raise DaemonFailedError(
+                f"The nodes {', '.join(sorted(waiting))} are not idle after {READY_WITHIN_S:.0f} s (sinfo says {states}"
+                f" {done.stderr.strip()}). The last words of {name}:\n{daemons.last_words(name)}\nand of"
+                f" slurmctld:\n{daemons.last_words('slurmctld')}"
+            )
+        time.sleep(LOOK_EVERY_S)
+
+
+def _fill_accounting(layout: Layout, plan: ClusterPlan) -> None:
+    """Name the cluster, an account, the users and the operator's admin level in accounting."""
+    add = ["sacctmgr", "--immediate", "--quiet", "add"]
+    words = [f"cluster={plan.cluster_name}", f"account={plan.account}"]
+    _must(layout, plan, [*add, "cluster", plan.cluster_name])
+    _must(layout, plan, [*add, "account", plan.account, words[0], "Description=private", "Organization=private"])
+    _must(layout, plan, [*add, "user", *plan.owners, *words])
+    _must(layout, plan, [*add, "user", plan.operator, *words, "AdminLevel=Operator"])
+
+
+def _must(layout: Layout, plan: ClusterPlan, argv: list[str]) -> None:
+    done = _command(layout, plan, argv)
+    if done.returncode != 0:
+        words = Daemons(layout, plan).last_words("slurmdbd")
+        raise PrivateSlurmError(f"{' '.join(argv)} failed: {done.stdout}{done.stderr}\nslurmdbd:\n{words}")
+
+
+def _command(layout: Layout, plan: ClusterPlan, argv: list[str]) -> subprocess.CompletedProcess[str]:
+    env = {**Programs(prefix=plan.prefix).env, "SLURM_CONF": str(layout.slurm_conf)}
+    return subprocess.run(argv, env=env, check=False, capture_output=True, text=True, timeout=READY_WITHIN_S)
+
+
+def _install_database(layout: Layout, plan: ClusterPlan) -> None:
+    program = Programs(prefix=plan.prefix).find("mariadb-install-db")
+    argv = [str(program), "--no-defaults", "--user=root", f"--datadir={layout.database}", "--skip-test-db"]
+    done = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=READY_WITHIN_S)
+    if done.returncode != 0:
+        raise PrivateSlurmError(f"mariadb-install-db failed:\n{done.stdout}{done.stderr}")
+
+
+def _make_work_folder(folder: Path, user: str) -> None:
+    folder.mkdir(mode=0o755)
+    entry = pwd.getpwnam(user)
+    os.chown(folder, entry.pw_uid, entry.pw_gid)
+
+
+def _accepts(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as probe:
+        return probe.connect_ex(str(path)) == 0
