@@ -1,7 +1,8 @@
 """Wishes: what a job asks for in its own settings. Read from its comment, checked, clipped by the site's limits. Pure.
 
 The comment is other people's input. It is either JSON, `{"relance": {"mode": "act", "max_restarts": 8, ...}}`, where
-other keys of the same object are left alone, or the short form `relance:act,restarts=4,hang=900`.
+other keys of the same object are left alone, or the short form `relance:act,restarts=4,hang=900`. The same settings can
+stand in a file of the job's owner; what the comment says goes before it.
 """
 
 from __future__ import annotations
@@ -50,6 +51,45 @@ def parse_wish(comment: str, limits: Limits) -> Wish:
     except _BrokenError as error:
         return _broken(str(error))
     return Wish() if settings is None else _wish(settings, limits)
+
+
+def join_wishes(comment: str, in_file: Mapping[str, Any] | str | None, limits: Limits) -> Wish:
+    """The wish in a job's comment and in its owner's file, setting by setting: the comment goes before the file.
+
+    `in_file` is what the file holds, by name and below `relance` if the file has that; None: there is no such file; a
+    text says why it could not be read, which leaves the job in `observe` with that note. Never raises.
+    """
+    if in_file is None:
+        return parse_wish(comment, limits)
+    own = _own_settings(comment)
+    if own is None:
+        # What is wrong with the comment is told by its own parser.
+        return parse_wish(comment, limits)
+    try:
+        found = _file_settings(in_file)
+    except _BrokenError as error:
+        wish = _wish(own, limits)
+        return replace(wish, mode=Stage.OBSERVE, notes=(*wish.notes, f"{error}; so the job stays in observe"))
+    return _wish({**found, **own}, limits)
+
+
+def _own_settings(comment: str) -> dict[str, Any] | None:
+    """The settings in a comment, empty where it does not speak to us; None where it is broken."""
+    if len(comment) > MAX_COMMENT_CHARS:
+        return None if "relance" in comment else {}
+    try:
+        return _settings(comment) or {}
+    except _BrokenError:
+        return None
+
+
+def _file_settings(in_file: Mapping[str, Any] | str) -> Mapping[str, Any]:
+    if isinstance(in_file, str):
+        raise _BrokenError(in_file)
+    settings = in_file.get("relance", in_file)
+    if not isinstance(settings, dict) or not all(isinstance(name, str) for name in settings):
+        raise _BrokenError("the file does not hold settings by name")
+    return settings
 
 
 def _settings(comment: str) -> dict[str, Any] | None:

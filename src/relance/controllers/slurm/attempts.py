@@ -1,0 +1,284 @@
+"""What is remembered of jobs beyond their records: first submission, earlier attempts, steps, from accounting.
+
+Accounting has a row for each attempt that started (or was cancelled while it waited). A requeue gives the job a new
+submit time, which is that of the next attempt's row; releases before 25.11 do not number the rows, so they are counted
+back from the current attempt. Pure but for the memory itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from relance.controllers.slurm.rows import Told, job_view, past_attempt, step_views, submitted_at
+from relance.controllers.slurm.states import accounted_state, job_state
+from relance.domain.keys import AttemptKey, JobKey, same_job
+from relance.domain.views import JobState, PastAttempt, StepView, Wish
+from relance.slurm.records import AccountedJob, SlurmJob
+
+_AGAIN_S = (0.0, 0.3, 0.7, 2.0, 5.0, 15.0, 60.0)
+"""After how long accounting is asked again that did not have an end yet, by how often it was asked."""
+_STEPS_LAG_TRIES = 6
+"""So often (over 20 s) a step that runs on in accounting is taken for one whose end has not been told yet."""
+_LIVING_AGAIN_S = 60.0
+"""Steps of a running job that somebody asked about are read again after this long (operators.md 3)."""
+_LIVING_MISSING_S = 10.0
+_GONE_FOR_S = 600.0
+"""How long the end of a job that left the list is told."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What is remembered of one job.
+
+    `steps` are those of the attempt `restart_count`; None: not read. `asked_s` and `tries` say when accounting was
+    asked last (monotonic) and how often without an answer that settles the matter.
+    """
+
+    restart_count: int
+    submitted_at: datetime
+    first_submitted_at: datetime | None
+    past: tuple[PastAttempt, ...] = ()
+    ends: dict[int, PastAttempt] = field(default_factory=dict)
+    steps: tuple[StepView, ...] | None = None
+    cancelled_by: int | None = None
+    is_settled: bool = False
+    state: JobState = JobState.UNKNOWN
+    asked_s: float = float("-inf")
+    tries: int = 0
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every earlier attempt is accounted for, with an end."""
+        return len(self.past) >= self.restart_count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matched:
+    """Rows of accounting put beside a job: its current attempt's, and the earlier ones by restart count."""
+
+    current: AccountedJob | None
+    earlier: dict[int, AccountedJob]
+
+
+class Attempts:
+    """The memory of one cluster's jobs, by raw id."""
+
+    def __init__(self, cluster: str, *, has_accounting: bool = True) -> None:
+        """Begin with nothing known."""
+        self.has_accounting = has_accounting
+        self.past_of_gone: dict[str, tuple[PastAttempt, float]] = {}
+        self._cluster = cluster
+        self._known: dict[str, Known] = {}
+        self._wanted: dict[str, float] = {}
+
+    def meet(self, job: SlurmJob) -> Known:
+        """Take in a job's record; what is remembered of the same raw id is kept only if it is the same job.
+
+        Raises ValueError when the record cannot be placed.
+        """
+        raw_id, count, at = str(job.job_id), job.restart_count or 0, submitted_at(job)
+        state = job_state(job.states)
+        known = self._known.get(raw_id)
+        if known is not None and not self._is_same(raw_id, known, count, at):
+            known = None
+        if known is None:
+            known = Known(restart_count=count, submitted_at=at, first_submitted_at=at if count == 0 else None)
+            if not self.has_accounting:
+                # There is nobody to ask when it was first submitted.
+                known = replace(known, first_submitted_at=at)
+        elif known.restart_count != count:
+            known = replace(
+                known, restart_count=count, submitted_at=at, steps=None, cancelled_by=None, is_settled=False,
+                asked_s=float("-inf"), tries=0,
+            )  # fmt: skip
+        if known.state is not state:
+            known = replace(known, state=state, is_settled=False, asked_s=float("-inf"), tries=0)
+            if state.is_over and known.first_submitted_at is not None:
+                known = replace(known, ends={**known.ends, count: _end_of(job, known.first_submitted_at)})
+        self._known[raw_id] = known
+        return known
+
+    def want_steps(self, raw_id: str, now_s: float) -> None:
+        """Somebody asks about a running job: its steps are read for the next while."""
+        self._wanted[raw_id] = now_s + _GONE_FOR_S
+
+    def owed(self, now_s: float) -> list[str]:
+        """Raw ids about which accounting has to be asked now."""
+        if not self.has_accounting:
+            return []
+        return [raw_id for raw_id, known in self._known.items() if self._is_owed(raw_id, known, now_s)]
+
+    def next_s(self, now_s: float) -> float:
+        """In how many seconds accounting is worth asking again about something that it owed; infinite: not soon."""
+        waits = [
+            known.asked_s + _pause_s(known.tries) - now_s
+            for known in self._known.values() if known.tries and not self._is_done(known)
+        ]  # fmt: skip
+        return max(0.0, min(waits, default=float("inf")))
+
+    def learn(self, job: SlurmJob, rows: Iterable[AccountedJob], now_s: float) -> Known:
+        """Take in what accounting said about a job that was met."""
+        raw_id = str(job.job_id)
+        known = self._known[raw_id]
+        matched = match(job, rows)
+        first = known.first_submitted_at or _first(matched, known)
+        past = {attempt.restart_count: attempt for attempt in known.past} | {
+            count: _best(past_attempt(row, count, first), known.ends.get(count))
+            for count, row in matched.earlier.items()
+            if row.ended_at is not None
+        }
+        found = replace(
+            known,
+            first_submitted_at=first,
+            past=tuple(past[count] for count in sorted(past)),
+            asked_s=now_s,
+            tries=known.tries + 1,
+        )
+        row = matched.current
+        if row is not None and (not known.state.is_over or _is_settled(row, known.tries)):
+            found = replace(found, steps=step_views(row.steps), cancelled_by=row.cancelled_by)
+            found = replace(found, is_settled=known.state.is_over)
+        if self._is_done(found):
+            found = replace(found, tries=0)
+        self._known[raw_id] = found
+        return found
+
+    def known(self, raw_id: str) -> Known | None:
+        """What is remembered of a job."""
+        return self._known.get(raw_id)
+
+    def missed(self, listed: Iterable[str]) -> dict[str, Known]:
+        """Jobs that left the list without having been seen to end; they and all others that left are forgotten."""
+        there = set(listed)
+        gone = {raw_id: known for raw_id, known in self._known.items() if raw_id not in there}
+        for raw_id in gone:
+            del self._known[raw_id]
+            self._wanted.pop(raw_id, None)
+        return {raw_id: known for raw_id, known in gone.items() if not known.state.is_over}
+
+    def bury(self, raw_id: str, known: Known, rows: Iterable[AccountedJob], now_s: float) -> None:
+        """Take in how a job ended that is not listed any more."""
+        if known.first_submitted_at is None:
+            return
+        own = [row for row in rows if str(row.job_id) == raw_id and _is_at(row, known.submitted_at)]
+        if own and own[-1].ended_at is not None:
+            ended = past_attempt(own[-1], known.restart_count, known.first_submitted_at)
+            self.past_of_gone[raw_id] = (ended, now_s)
+
+    def past(self, now_s: float) -> tuple[PastAttempt, ...]:
+        """All earlier attempts of the jobs that are listed, and the ends of those that left the list lately."""
+        self.past_of_gone = {
+            raw_id: item for raw_id, item in self.past_of_gone.items() if now_s - item[1] < _GONE_FOR_S
+        }
+        listed = [attempt for known in self._known.values() for attempt in known.past]
+        return (*listed, *(attempt for attempt, _ in self.past_of_gone.values()))
+
+    def _is_same(self, raw_id: str, known: Known, count: int, at: datetime) -> bool:
+        first = known.first_submitted_at or known.submitted_at
+        job = JobKey(cluster=self._cluster, raw_id=raw_id, submitted_at=first)
+        return same_job(AttemptKey(job=job, restart_count=known.restart_count), known.submitted_at, count, at)
+
+    def _is_owed(self, raw_id: str, known: Known, now_s: float) -> bool:
+        if not self._is_done(known):
+            return now_s - known.asked_s >= _pause_s(known.tries)
+        wanted_until_s = self._wanted.get(raw_id, float("-inf"))
+        if known.state is not JobState.RUNNING or now_s > wanted_until_s:
+            return False
+        return now_s - known.asked_s >= (_LIVING_AGAIN_S if known.steps is not None else _LIVING_MISSING_S)
+
+    def _is_done(self, known: Known) -> bool:
+        """Whether accounting has told all that it has to tell of a job in this state."""
+        if not self.has_accounting:
+            return True
+        return known.is_whole and (known.is_settled or not known.state.is_over)
+
+
+def match(job: SlurmJob, rows: Iterable[AccountedJob]) -> Matched:
+    """Put rows of accounting beside the attempts of a job.
+
+    Rows of a job that had the same id before are left out: they are of another user, or lie before the first attempt.
+    """
+    at, count = submitted_at(job), job.restart_count or 0
+    own = sorted(
+        (row for row in rows if row.job_id == job.job_id and row.submitted_at is not None and _of_same_user(row, job)),
+        key=lambda row: (row.submitted_at or 0, row.started_at or 0),
+    )
+    current = next((row for row in reversed(own) if _is_at(row, at)), None)
+    before = [row for row in own if not _is_at(row, at) and (row.submitted_at or 0) < at.timestamp()]
+    if before and all(row.restart_count is not None for row in before):
+        return Matched(current=current, earlier=_numbered(before, count))
+    # A job that was resized has several rows of one submit time: the last one tells its end.
+    single = list({row.submitted_at: row for row in before}.values())
+    newest = single[-count:] if count else []
+    return Matched(current=current, earlier=dict(enumerate(newest, start=count - len(newest))))
+
+
+def _numbered(before: Sequence[AccountedJob], count: int) -> dict[int, AccountedJob]:
+    """Rows by their own number, from the newest back for as long as the numbers fall: older ones are another job's."""
+    found: dict[int, AccountedJob] = {}
+    least = count
+    for row in reversed(before):
+        number = row.restart_count
+        if number is None or number > least or (number == least and number not in found):
+            break
+        found.setdefault(number, row)
+        least = number
+    return found
+
+
+def _first(matched: Matched, known: Known) -> datetime:
+    rows = [row for _, row in sorted(matched.earlier.items())]
+    seconds = next((row.submitted_at for row in rows if row.submitted_at is not None), None)
+    return known.submitted_at if seconds is None else _moment(seconds, known.submitted_at)
+
+
+def _moment(seconds: int, like: datetime) -> datetime:
+    return datetime.fromtimestamp(seconds, like.tzinfo)
+
+
+def _is_at(row: AccountedJob, at: datetime) -> bool:
+    return row.submitted_at is not None and abs(row.submitted_at - at.timestamp()) < 1.0
+
+
+def _of_same_user(row: AccountedJob, job: SlurmJob) -> bool:
+    if row.uid is not None:
+        return row.uid == job.uid
+    return row.user is None or job.user is None or row.user == job.user
+
+
+def _is_settled(row: AccountedJob, tries: int) -> bool:
+    """Whether accounting has the attempt's end, and that of its steps."""
+    if row.ended_at is None or not accounted_state(row.state).is_over:
+        return False
+    running = any(not accounted_state(step.state).is_over for step in row.steps)
+    return not running or tries >= _STEPS_LAG_TRIES
+
+
+def _end_of(job: SlurmJob, first: datetime) -> PastAttempt:
+    view = job_view(job, Told(first_submitted_at=first, wish=Wish()))
+    return PastAttempt(
+        raw_id=view.raw_id,
+        first_submitted_at=first,
+        restart_count=view.restart_count,
+        state=view.state,
+        nodes=view.nodes,
+        started_at=view.started_at,
+        ended_at=view.ended_at,
+        exit_code=view.exit_code,
+        exit_signal=view.exit_signal,
+    )
+
+
+def _best(row: PastAttempt, seen: PastAttempt | None) -> PastAttempt:
+    """22.05 overwrites the state and end of a failed attempt by those of its requeue; what we saw ourselves stays."""
+    if seen is None or row.state is not JobState.REQUEUED:
+        return row
+    return replace(
+        row, state=seen.state, ended_at=seen.ended_at, exit_code=seen.exit_code, exit_signal=seen.exit_signal
+    )
+
+
+def _pause_s(tries: int) -> float:
+    return _AGAIN_S[min(tries, len(_AGAIN_S) - 1)]

@@ -1,0 +1,80 @@
+"""Kinds of jobs that are watched and never restarted, each with what its owner or the site can do about it. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from relance.domain.views import Wish
+from relance.slurm.records import SlurmJob
+
+_FIRST_LOSING_LICENCES = (25, 5, 0)
+_FIRST_KEEPING_LICENCES = (25, 11, 7)
+
+
+def only_watched(job: SlurmJob, own_wish: Wish, release: str) -> str:
+    """Why a job of this kind is never restarted, with the remedy; empty when nothing speaks against it.
+
+    `own_wish` is the wish in the job's own comment: an array is not opted in by anything else.
+    """
+    return next((reason for reason in _reasons(job, own_wish, release) if reason), "")
+
+
+def _reasons(job: SlurmJob, own_wish: Wish, release: str) -> tuple[str, ...]:
+    return (
+        _interactive(job),
+        _federated(job),
+        _het(job),
+        _licensed(job, release),
+        _array(job, own_wish),
+        _refused(job),
+    )
+
+
+def _interactive(job: SlurmJob) -> str:
+    if job.is_batch is not False:
+        return ""
+    return "it is interactive (salloc or srun): there is no script that could be run again; submit it with sbatch"
+
+
+def _federated(job: SlurmJob) -> str:
+    if not (job.federation_origin or job.federation_siblings or job.is_state("REVOKED")):
+        return ""
+    return "it belongs to a federation, where another cluster may take it over; submit it with --clusters=NAME"
+
+
+def _het(job: SlurmJob) -> str:
+    if not job.het_offset:
+        return ""
+    return f"it is component {job.het_offset} of heterogeneous job {job.het_job_id}, which restarts with its leader"
+
+
+def _licensed(job: SlurmJob, release: str) -> str:
+    if not job.licenses:
+        return ""
+    number = release_number(release)
+    if number is None:
+        return f"it holds licences ({job.licenses}) and the release of Slurm cannot be read: some lose them on requeue"
+    if not _FIRST_LOSING_LICENCES <= number < _FIRST_KEEPING_LICENCES:
+        return ""
+    return f"it holds licences ({job.licenses}), and Slurm {release} loses them on requeue; 25.11.7 does not"
+
+
+def _array(job: SlurmJob, own_wish: Wish) -> str:
+    if job.array_job_id is None or own_wish.mode is not None:
+        return ""
+    return "it is a task of an array, where failures are often meant; put relance:act into the array's own --comment"
+
+
+def _refused(job: SlurmJob) -> str:
+    if job.requeue is not False:
+        return ""
+    return (
+        "it was submitted with --no-requeue (or JobRequeue=0): Slurm refuses to requeue it; while it runs, "
+        f"`scontrol update JobId={job.shown_id} Requeue=1` allows it, or submit it with --requeue"
+    )
+
+
+def release_number(release: str) -> tuple[int, int, int] | None:
+    """A release such as "25.05.2-1" as numbers that can be compared; None when it is no such thing."""
+    found = re.match(r"(\d{2})\.(\d{2})(?:\.(\d+))?", release)
+    return (int(found[1]), int(found[2]), int(found[3] or 0)) if found else None
