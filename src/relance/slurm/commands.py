@@ -1,0 +1,265 @@
+"""Argument lists of Slurm's commands. Pure; each value in them has been checked, and none is a user's own text.
+
+Times in arguments are UTC and absolute, which is what they mean under the `TZ=UTC` of `relance.slurm.running`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from relance.slurm.errors import BadArgumentError
+from relance.slurm.hostlists import compress
+from relance.slurm.parsing.accounting import ACCOUNTING_COLUMNS
+from relance.slurm.parsing.glances import GLANCE_COLUMNS
+from relance.slurm.parsing.steps import STEP_COLUMNS
+
+_JOB_ID = re.compile(r"[1-9]\d{0,9}(?:_\d{1,7}|\+\d{1,4})?\Z", re.ASCII)
+_MARK = re.compile(r"~[0-9a-f]{16,64}~\Z", re.ASCII)
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}\Z", re.ASCII)
+_DEPENDENCY = re.compile(r"singleton|after(?:any|ok|notok|corr|burstbuffer)?(?::[1-9]\d{0,9}(?:_\d{1,7})?)+", re.ASCII)
+_PATH = re.compile(r"/[A-Za-z0-9._/%+@:-]{1,4000}\Z", re.ASCII)
+_EXPRESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:,&|()\[\]*=+/-]{0,999}\Z", re.ASCII)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def job_id(text: str) -> str:
+    """The id itself if it may enter a command: 12, 3_1 or 10+1.
+
+    Raises:
+        BadArgumentError: Anything else.
+    """
+    return _checked(_JOB_ID, text, "the id of a job")
+
+
+def glance(*, mark: str) -> tuple[str, ...]:
+    """All records of slurmctld's memory, ended ones too, at a glance; read by `parse_glances`."""
+    ends = f":{_checked(_MARK, mark, 'a mark')}"
+    columns = ",".join(f"{column}{ends}" for column in GLANCE_COLUMNS)
+    return ("squeue", "--all", "--local", "--array-unique", "--states=all", f"--Format={columns}")
+
+
+def all_jobs() -> tuple[str, ...]:
+    """All records of slurmctld's memory in full, ended ones too; read by `parse_jobs`."""
+    return ("squeue", "--all", "--local", "--states=all", "--json")
+
+
+def some_jobs(ids: Iterable[str]) -> tuple[str, ...]:
+    """Some records in full; 22.05 answers with all of them, so pick what you want (`pick_job`).
+
+    A job that slurmctld has forgotten is left out; if it is the only one, later releases refuse or answer with none.
+    """
+    return (*all_jobs()[:-1], f"--jobs={_ids(ids)}", "--json")
+
+
+def living_steps(*, mark: str, ids: Iterable[str] = ()) -> tuple[str, ...]:
+    """The steps that live now, of all jobs or of some; read by `parse_steps`."""
+    end = _checked(_MARK, mark, "a mark")
+    wanted = tuple(ids)
+    of_jobs = (f"--jobs={_ids(wanted)}",) if wanted else ()
+    columns = "".join(f"{column}{end}" for column in STEP_COLUMNS)
+    return ("squeue", "--all", "--local", "--steps", *of_jobs, f"--format={columns}")
+
+
+def nodes() -> tuple[str, ...]:
+    """All nodes, hidden ones too; read by `parse_nodes`."""
+    return ("scontrol", "--all", "show", "node")
+
+
+def partitions() -> tuple[str, ...]:
+    """All partitions, hidden ones too; read by `parse_partitions`."""
+    return ("scontrol", "--all", "show", "partition")
+
+
+def reservations() -> tuple[str, ...]:
+    """All reservations; read by `parse_reservations`."""
+    return ("scontrol", "--all", "show", "reservation")
+
+
+def settings() -> tuple[str, ...]:
+    """What the site set; read by `parse_settings`."""
+    return ("scontrol", "show", "config")
+
+
+def ping() -> tuple[str, ...]:
+    """Whether slurmctld answers: exit code 0 if one does."""
+    return ("scontrol", "ping")
+
+
+def version() -> tuple[str, ...]:
+    """The release of the commands themselves; asks nobody."""
+    return ("scontrol", "--version")
+
+
+def accounting_of(ids: Iterable[str], *, mark: str, has_restarts: bool = False) -> tuple[str, ...]:
+    """Every attempt of some jobs, with steps; read by `parse_accounting`. `has_restarts`: ask for `Restarts` too."""
+    return (*_accounting(mark, has_restarts=has_restarts), f"--jobs={_ids(ids)}")
+
+
+def accounting_since(since_s: int, *, mark: str, has_restarts: bool = False) -> tuple[str, ...]:
+    """Every attempt of any user that was there at some time since then, with steps; read by `parse_accounting`."""
+    return (*_accounting(mark, has_restarts=has_restarts), "--allusers", f"--starttime={_time(since_s)}")
+
+
+def requeue(job: str) -> tuple[str, ...]:
+    """Put a job back into the queue: a running one is ended. Slurm does so with a cancelled or completed job too."""
+    return ("scontrol", "requeue", job_id(job))
+
+
+def requeue_held(job: str) -> tuple[str, ...]:
+    """The same, and hold it."""
+    return ("scontrol", "requeuehold", job_id(job))
+
+
+def hold(job: str) -> tuple[str, ...]:
+    """Keep a pending job from starting until it is released."""
+    return ("scontrol", "hold", job_id(job))
+
+
+def release(job: str) -> tuple[str, ...]:
+    """Let a held job start."""
+    return ("scontrol", "release", job_id(job))
+
+
+def cancel(job: str) -> tuple[str, ...]:
+    """End a job for good. 22.05 answers with exit code 0 also for a job that it does not know."""
+    return ("scancel", job_id(job))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What one `scontrol update` sets; None: left as it is.
+
+    Attributes:
+        excluded_nodes: The whole list, the user's own included; empty clears it.
+        starts_at: Seconds since 1970 before which it may not start; 0: it may start now.
+        dependency: Such as "afterok:12" or "singleton"; "" clears it.
+        time_limit_s: Rounded up to whole minutes, which is Slurm's unit.
+        stdout: Absolute path of the batch log, of letters, digits and ._/%+@:- only.
+        priority: For giving back a priority that was lost.
+    """
+
+    excluded_nodes: tuple[str, ...] | None = None
+    starts_at: int | None = None
+    dependency: str | None = None
+    time_limit_s: int | None = None
+    stdout: str | None = None
+    priority: int | None = None
+
+
+def update(job: str, change: Change) -> tuple[str, ...]:
+    """Set everything in one call; slurmctld takes it as one message.
+
+    Raises:
+        BadArgumentError: Nothing to set, or a value that is not fit for a command.
+    """
+    words: list[str] = []
+    if change.excluded_nodes is not None:
+        words.append(f"ExcNodeList={compress(change.excluded_nodes)}")
+    if change.dependency is not None:
+        words.append(f"Dependency={_dependency(change.dependency)}")
+    if change.time_limit_s is not None:
+        words.append(f"TimeLimit={_minutes(change.time_limit_s)}")
+    if change.stdout is not None:
+        words.append(f"StdOut={_checked(_PATH, change.stdout, 'a path')}")
+    if change.priority is not None:
+        words.append(f"Priority={_count(change.priority, 'a priority')}")
+    if change.starts_at is not None:
+        words.append(f"StartTime={'now' if change.starts_at == 0 else _time(change.starts_at)}")
+    if not words:
+        raise BadArgumentError("An update that sets nothing.")
+    return ("scontrol", "update", f"JobId={job_id(job)}", *words)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What a job asks for, for the question whether it would fit. None and empty: not asked for."""
+
+    node_count: int
+    task_count: int | None = None
+    partition: str | None = None
+    account: str | None = None
+    qos: str | None = None
+    reservation: str | None = None
+    features: str | None = None
+    gres: str | None = None
+    time_limit_s: int | None = None
+    excluded_nodes: tuple[str, ...] = ()
+    required_nodes: tuple[str, ...] = ()
+
+
+def would_fit(wanted: Wanted) -> tuple[str, ...]:
+    """Ask slurmctld whether and when such a job would start; nothing is submitted. Read by `parse_fit`."""
+    words = [f"--nodes={_count(wanted.node_count, 'a number of nodes')}"]
+    if wanted.task_count is not None:
+        words.append(f"--ntasks={_count(wanted.task_count, 'a number of tasks')}")
+    for option in ("partition", "account", "qos", "reservation"):
+        value: str | None = getattr(wanted, option)
+        if value is not None:
+            words.append(f"--{option}={_checked(_NAME, value, f'the name of a {option}')}")
+    for option, value in (("constraint", wanted.features), ("gres", wanted.gres)):
+        if value is not None:
+            words.append(f"--{option}={_checked(_EXPRESSION, value, f'a {option}')}")
+    if wanted.time_limit_s is not None:
+        words.append(f"--time={_minutes(wanted.time_limit_s)}")
+    if wanted.excluded_nodes:
+        words.append(f"--exclude={compress(wanted.excluded_nodes)}")
+    if wanted.required_nodes:
+        words.append(f"--nodelist={compress(wanted.required_nodes)}")
+    return ("sbatch", "--test-only", *words, "--chdir=/", "--output=/dev/null", "--wrap=true")
+
+
+def _accounting(mark: str, *, has_restarts: bool) -> tuple[str, ...]:
+    columns = (*ACCOUNTING_COLUMNS, "Restarts") if has_restarts else ACCOUNTING_COLUMNS
+    return (
+        "sacct", "--duplicates", "--parsable", f"--delimiter={_checked(_MARK, mark, 'a mark')}",
+        f"--format={','.join(columns)}",
+    )  # fmt: skip
+
+
+def _ids(ids: Iterable[str]) -> str:
+    wanted = tuple(ids)
+    if not wanted:
+        raise BadArgumentError("A list of no jobs, which Slurm would take for all jobs.")
+    return ",".join(job_id(each) for each in wanted)
+
+
+def _dependency(text: str) -> str:
+    return "" if not text else _checked_list(_DEPENDENCY, text, "a dependency")
+
+
+def _checked_list(pattern: re.Pattern[str], text: str, what: str) -> str:
+    for part in re.split(r"[,?]", text):
+        if pattern.fullmatch(part) is None:
+            raise _bad(what, text)
+    return text
+
+
+def _checked(pattern: re.Pattern[str], text: str, what: str) -> str:
+    if pattern.match(text) is None:
+        raise _bad(what, text)
+    return text
+
+
+def _count(number: int, what: str) -> int:
+    if not 0 <= number <= 0xFFFFFFFF:  # noqa: PLR2004 - what fits Slurm's 32 bits
+        raise _bad(what, str(number))
+    return number
+
+
+def _minutes(seconds: int) -> int:
+    if seconds <= 0:
+        raise _bad("a time limit", str(seconds))
+    return -(-seconds // 60)
+
+
+def _time(seconds: int) -> str:
+    if not 0 < seconds < 1 << 35:
+        raise _bad("a time", str(seconds))
+    return (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def _bad(what: str, text: str) -> BadArgumentError:
+    return BadArgumentError(f"Not {what}: {text[:80]!r}. Nothing was run.", text=text[:200])

@@ -1,0 +1,114 @@
+"""What the site set, from `scontrol show config`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from relance.slurm.parsing import values
+from relance.slurm.site_records import ControlFacts
+
+_LINE = re.compile(r"([A-Za-z][A-Za-z0-9_]*(?:\[\d+\])?)\s*= ?(.*)")
+_SECONDS = re.compile(r"(\d+)(?: (sec|min))?\Z", re.ASCII)
+_USER = re.compile(r"(.+)\((\d+)\)\Z", re.ASCII)
+_UP = re.compile(r"Slurmctld\(\S+\) at (\S+) is (UP|DOWN)")
+_CRED_EXPIRE = re.compile(r"(?:^|,)cred_expire=(\d+)(?=,|\Z)", re.ASCII)
+
+
+def parse_settings(output: bytes) -> ControlFacts:
+    """The settings that Relance asks about, and whether slurmctld says of itself that it is up.
+
+    Raises:
+        UnreadableError: Cut off, mangled, or without a setting that decisions rest on.
+    """
+    shown, controllers = _read(output)
+    user = _USER.match(_demanded(shown, "SlurmUser"))
+    cred_expire = _CRED_EXPIRE.search(shown.get("AuthInfo", ""))
+    return ControlFacts(
+        release=_demanded(shown, "SLURM_VERSION"),
+        booted_at=values.shown_moment(_demanded(shown, "BOOT_TIME"), "when slurmctld started"),
+        cluster=_demanded(shown, "ClusterName"),
+        slurm_user=user[1] if user else shown["SlurmUser"],
+        slurm_uid=int(user[2]) if user else None,
+        min_job_age_s=_seconds(_demanded(shown, "MinJobAge"), "MinJobAge"),
+        job_requeue=_switch(shown, "JobRequeue"),
+        job_file_append=_switch(shown, "JobFileAppend"),
+        accounting_type=values.shown_text(_demanded(shown, "AccountingStorageType")),
+        accounting_enforce=_words(shown, "AccountingStorageEnforce"),
+        accounting_store_flags=_words(shown, "AccountingStoreFlags"),
+        auth_type=values.shown_text(shown.get("AuthType", "")),
+        cred_expire_s=int(cred_expire[1]) if cred_expire else None,
+        requeue_exit=values.shown_text(shown.get("RequeueExit", "")),
+        requeue_exit_hold=values.shown_text(shown.get("RequeueExitHold", "")),
+        kill_wait_s=_seconds(shown.get("KillWait", ""), "KillWait"),
+        kill_on_bad_exit=_switch(shown, "KillOnBadExit"),
+        slurmd_timeout_s=_seconds(shown.get("SlurmdTimeout", ""), "SlurmdTimeout"),
+        return_to_service=values.shown_number(shown.get("ReturnToService", ""), "ReturnToService"),
+        private_data=_words(shown, "PrivateData"),
+        preempt_mode=values.shown_text(shown.get("PreemptMode", "")),
+        preempt_type=values.shown_text(shown.get("PreemptType", "")),
+        scheduler_parameters=_parameters(shown.get("SchedulerParameters", "")),
+        max_array_size=values.shown_number(shown.get("MaxArraySize", ""), "MaxArraySize"),
+        max_job_count=values.shown_number(shown.get("MaxJobCount", ""), "MaxJobCount"),
+        has_federation=values.shown_text(shown.get("FederationParameters", "")) is not None,
+        task_prolog=values.shown_text(shown.get("TaskProlog", "")),
+        conf_path=values.shown_text(shown.get("SLURM_CONF", "")),
+        controllers=tuple(controllers),
+        controllers_up=all(controllers.values()) if controllers else None,
+    )
+
+
+def _read(output: bytes) -> tuple[dict[str, str], dict[str, bool]]:
+    """The settings by name, and each slurmctld's host with whether it is up: the answer's last lines."""
+    text = output.decode("utf-8", "replace")
+    first, _, rest = text.partition("\n")
+    if not first.startswith("Configuration data as of "):
+        raise values.unreadable("Slurm's settings", text[:200])
+    shown: dict[str, str] = {}
+    controllers: dict[str, bool] = {}
+    for line in rest.split("\n"):
+        if match := _UP.match(line):
+            controllers[match[1]] = match[2] == "UP"
+        elif match := _LINE.match(line):
+            shown.setdefault(match[1], match[2].strip())
+    if not controllers:
+        raise values.unreadable("the end of Slurm's settings", text[-200:])
+    return shown, controllers
+
+
+def _demanded(shown: Mapping[str, str], key: str) -> str:
+    if not shown.get(key):
+        raise values.unreadable(f"Slurm's settings without {key}", sorted(shown)[:5])
+    return shown[key]
+
+
+def _seconds(shown: str, what: str) -> int | None:
+    if values.shown_text(shown) is None or shown in ("INFINITE", "UNLIMITED"):
+        return None
+    match = _SECONDS.match(shown)
+    if match is None:
+        raise values.unreadable(what, shown)
+    return int(match[1]) * (60 if match[2] == "min" else 1)
+
+
+def _switch(shown: Mapping[str, str], key: str) -> bool | None:
+    value = shown.get(key)
+    if value is None:
+        return None
+    if value.lower() not in ("0", "1", "yes", "no"):
+        raise values.unreadable(key, value)
+    return value.lower() in ("1", "yes")
+
+
+def _words(shown: Mapping[str, str], key: str) -> tuple[str, ...]:
+    value = values.shown_text(shown.get(key, ""))
+    if value is None or value == "none":
+        return ()
+    return tuple(word.strip() for word in value.split(",") if word.strip())
+
+
+def _parameters(shown: str) -> dict[str, str]:
+    if values.shown_text(shown) is None:
+        return {}
+    pairs = (word.partition("=") for word in shown.split(",") if word)
+    return {key.strip(): value for key, _, value in pairs}
