@@ -38,6 +38,10 @@ class Training:
     """Features that its nodes must have."""
     options: tuple[str, ...] = ()
     """Further options of `relance.simulation.trainer`."""
+    submit_options: tuple[str, ...] = ()
+    """Further options of `sbatch`; nothing on a simulated cluster."""
+    srun_options: tuple[str, ...] = ()
+    """Options of `srun` instead of `--kill-on-bad-exit=1`; nothing on a simulated cluster."""
 
 
 class SimulatedCluster:

@@ -168,8 +168,11 @@ class MemoryHistory:
     async def kept_bytes(self, digest: str) -> bytes | None:
         return self._beside.data.get(digest)
 
-    async def jobs(self, cluster: str | None = None, limit: int = 1000) -> tuple[JobRecord, ...]:
-        return tuple(record for record in self._jobs() if cluster in (None, record.job.cluster))[:limit]
+    async def jobs(
+        self, cluster: str | None = None, limit: int = 1000, changed_since: datetime | None = None
+    ) -> tuple[JobRecord, ...]:
+        wanted = (record for record in self._jobs(changed_since) if cluster in (None, record.job.cluster))
+        return tuple(wanted)[:limit]
 
     async def find_jobs(self, text: str) -> tuple[JobRecord, ...]:
         return tuple(record for record in self._jobs() if text in (record.job.raw_id, str(record.job), record.name))
@@ -262,8 +265,10 @@ class MemoryHistory:
         """Streams that have events: a row without any holds a timer alone."""
         return (row for row in self._rows.values() if row.version)
 
-    def _jobs(self) -> list[JobRecord]:
+    def _jobs(self, changed_since: datetime | None = None) -> list[JobRecord]:
         rows = sorted(self._stored(), key=lambda row: row.position, reverse=True)
+        if changed_since is not None:
+            rows = [row for row in rows if self._events[row.position - 1].recorded_at >= changed_since]
         return [row.record for row in rows if isinstance(row.record, JobRecord)]
 
     def _incidents(self) -> list[IncidentRow]:
