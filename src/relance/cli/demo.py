@@ -25,10 +25,13 @@ _NAMES = ("kill", "hang", "node", "bug", "scare")
 @click.option("--keep-running", is_flag=True, help="Leave everything up at the end, until Ctrl-C.")
 @click.option("--apart", is_flag=True, help="Server, watcher and controller as three processes, not `relance up`.")
 @click.option("--at-once", is_flag=True, help="Break all jobs together instead of one after another.")
+@click.option("--slurm", is_flag=True, help="On a private Slurm cluster that it starts and removes; needs root.")
 @click.option("--picture", type=click.Path(path_type=Path), help="Write the final screen to this file, as SVG.")
 @click.option("--folder", type=click.Path(path_type=Path), help="Where everything goes; default: a temporary folder.")
 def demo(*, names: tuple[str, ...], picture: Path | None, folder: Path | None, **flags: bool) -> None:
     """Train a small model on simulated nodes, break it in five ways, and watch it come back.
+
+    With --slurm the nodes are those of a real Slurm cluster, made for this and removed afterwards.
 
     Everything runs on this machine, in a temporary folder, and ends by itself in under three minutes. Exits with 0 when
     every fault came out as it should, with 1 when one did not.
@@ -47,7 +50,9 @@ def demo(*, names: tuple[str, ...], picture: Path | None, folder: Path | None, *
     )
     with _interrupted_by_term(), _folder(folder) as (place, keep):
         try:
-            plan = Plan(faults=chosen, folder=place, apart=flags["apart"], at_once=flags["at_once"])
+            plan = Plan(
+                faults=chosen, folder=place, apart=flags["apart"], at_once=flags["at_once"], on_slurm=flags["slurm"]
+            )
             is_good = perform(plan, telling, time.sleep)
         except PlayFailedError as error:
             keep()

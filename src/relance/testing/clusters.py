@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -155,6 +156,20 @@ class SimulatedCluster:
         """Have a scenario happen to the training of this name; see `relance.simulation.scenarios`."""
         scenarios.begin(self.scenario_dir(name), scenario, **keys)
 
+    def kill_rank(self, job_id: int, rank: int) -> datetime:
+        """Kill a rank; gives when. Raises ClusterRefusedError when it does not run."""
+        return _at(self.ask("kill_rank", job_id=job_id, rank=rank))
+
+    def stop_rank(self, job_id: int, rank: int) -> datetime:
+        """Stop a rank, so that all others wait for it; gives when. Raises ClusterRefusedError when it does not run."""
+        return _at(self.ask("stop_rank", job_id=job_id, rank=rank))
+
+    def break_node(self, node: str, *, after_steps: int = 1, kernel_delay_s: float = 0.0) -> datetime:
+        """Have the GPU of this node's first rank fall off the bus in every attempt from now on; gives when."""
+        return _at(
+            self.ask("break_node", node=node, kind="xid79", after_steps=after_steps, kernel_delay_s=kernel_delay_s)
+        )
+
     def job(self, job_id: int) -> dict[str, Any]:
         """The job as the scheduler shows it now. Raises ClusterRefusedError when it is no longer known."""
         row: dict[str, Any] = self.ask("job", job_id=job_id)["job"]
@@ -172,3 +187,7 @@ class SimulatedCluster:
 
     def _answers(self) -> bool:
         return self._running is not None and "ready " in self._running.output()
+
+
+def _at(answer: Mapping[str, Any]) -> datetime:
+    return datetime.fromtimestamp(float(answer["at"]), UTC)

@@ -52,6 +52,16 @@ class QuestionContract:
         assert [record.job for record in await history.jobs(limit=1)] == [job_key("17")]
         assert await history.jobs("ALPHA") == ()
 
+    async def test_jobs_without_an_event_since_a_time_can_be_left_out(self, open_history: OpenHistory) -> None:
+        history = await open_history()
+        await filled(history)
+        await append(history, job_stream("17"), change_seen("x"), now=after(5000))
+        history = await open_history()
+        assert [record.job for record in await history.jobs(changed_since=after(5000))] == [job_key("17")]
+        assert await history.jobs("beta", changed_since=after(5000)) == ()
+        assert await history.jobs(changed_since=after(5001)) == ()
+        assert len(await history.jobs(changed_since=after(-5000))) == len(await history.jobs())
+
     async def test_jobs_are_found_by_raw_id_key_and_name(self, open_history: OpenHistory) -> None:
         history = await open_history()
         await filled(history)

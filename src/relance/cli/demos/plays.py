@@ -11,14 +11,14 @@ import os
 import pwd
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from relance.cli.demos import acts, settings
 from relance.cli.demos.acts import Act, Phase
 from relance.cli.demos.checks import Account, problems
 from relance.cli.demos.faults import Fault, FaultName
+from relance.cli.demos.grounds import Ground, GroundFailedError, SimulatedGround, SlurmGround
 from relance.cli.demos.outputs import attempts_in
 from relance.client.exchanges import ServerRefusedError, ServerUnreachableError
 from relance.client.people import ApiClient
@@ -26,9 +26,8 @@ from relance.domain.stages import EndRunning, Stage
 from relance.ports.clocks import Clock
 from relance.ports.tokens import TokenRole
 from relance.recovery.stories import JobStory
-from relance.testing.clusters import ClusterRefusedError, SimulatedCluster, Training
+from relance.testing.clusters import ClusterRefusedError, Training
 from relance.testing.processes import ProcessFailedError
-from relance.testing.roles import RelanceProcesses
 
 LOOK_EVERY_S = 0.25
 _STEPS, _STEPS_AT_ONCE = 70, 50
@@ -49,6 +48,8 @@ class Plan:
     folder: Path
     apart: bool = False
     at_once: bool = False
+    on_slurm: bool = False
+    """On a private Slurm cluster instead of simulated nodes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,9 +96,8 @@ class Play:
         self._show = show
         self._pause = pause
         racks = [fault.job for fault in plan.faults]
-        self._cluster = SimulatedCluster(plan.folder / "cluster", settings.cluster_settings(racks))
-        wanted = settings.relance_settings(plan.folder / "cluster", self._cluster.kernel_log, at_once=plan.at_once)
-        self._relance = RelanceProcesses(plan.folder, wanted, apart=plan.apart)
+        kind = SlurmGround if plan.on_slurm else SimulatedGround
+        self._ground: Ground = kind(plan.folder, racks, apart=plan.apart, at_once=plan.at_once)
 
     @contextlib.contextmanager
     def on_stage(self) -> Iterator[Scene]:
@@ -107,9 +107,8 @@ class Play:
         """
         started_at = self._clock.now()
         try:
-            self._cluster.start()
-            self._relance.start()
-            server = self._relance.server
+            self._ground.start()
+            server = self._ground.relance.server
             with self._client() as admin:
                 person = self._set_stages(admin)
             yield Scene(
@@ -118,14 +117,13 @@ class Play:
                 started_at=started_at,
                 now=self._clock.now(),
                 url=server.url,
-                token_file=self._relance.token_file,
+                token_file=self._ground.relance.token_file,
                 person=person,
             )
-        except (ProcessFailedError, ServerUnreachableError, ServerRefusedError, OSError) as error:
+        except (GroundFailedError, ProcessFailedError, ServerUnreachableError, ServerRefusedError, OSError) as error:
             raise PlayFailedError(str(error)) from error
         finally:
-            self._relance.stop()
-            self._cluster.stop()
+            self._ground.stop()
 
     def perform(self, scene: Scene) -> Scene:
         """Run all acts to their end; gives the last scene.
@@ -137,7 +135,7 @@ class Play:
             while len(scene.problems) < len(scene.acts):
                 scene = self._next(scene, client)
                 self._show(scene)
-                if ended := self._relance.ended():
+                if ended := self._ground.relance.ended():
                     raise PlayFailedError(f"relance {ended[0]} has ended: see {self._plan.folder / ended[0]}.log")
                 self._pause(LOOK_EVERY_S)
         return scene
@@ -161,9 +159,9 @@ class Play:
             return act
         if act.phase is Phase.WAITING:
             return acts.submitted(act, self._submit(act.fault), now)
-        outputs = attempts_in(self._cluster.output(act.job_id))
+        outputs = attempts_in(self._ground.trainings.output(act.job_id))
         look = acts.Look(
-            row=self._cluster.job(act.job_id),
+            row=self._ground.trainings.job(act.job_id),
             story=_story(client, act.job_id),
             output=outputs[-1] if outputs else None,
         )
@@ -180,7 +178,7 @@ class Play:
         wish: dict[str, object] = {"workflow": fault.job}
         if fault.hang_after_s is not None:
             wish["hang_after_s"] = fault.hang_after_s
-        return self._cluster.submit(
+        return self._ground.trainings.submit(
             Training(
                 name=fault.job,
                 nodes=settings.NODES_PER_JOB,
@@ -196,36 +194,36 @@ class Play:
     def _break(self, act: Act) -> tuple[datetime, str]:
         """Inject the fault; gives when, and the node that it concerns."""
         fault, name = act.fault, act.fault.name
-        node = self._cluster.job(act.job_id)["node_list"][fault.rank // settings.RANKS_PER_NODE]
+        node = self._ground.trainings.job(act.job_id)["node_list"][fault.rank // settings.RANKS_PER_NODE]
         soon = (act.step or 0) + _BREAKS_AFTER_STEPS
         match name:
             case FaultName.KILL:
-                return _time(self._cluster.ask("kill_rank", job_id=act.job_id, rank=fault.rank)), node
+                return self._ground.trainings.kill_rank(act.job_id, fault.rank), node
             case FaultName.HANG:
-                return _time(self._cluster.ask("stop_rank", job_id=act.job_id, rank=fault.rank)), node
+                return self._ground.trainings.stop_rank(act.job_id, fault.rank), node
             case FaultName.NODE:
-                return _time(self._cluster.ask("break_node", node=node, kind="xid79", after_steps=1)), node
+                return self._ground.trainings.break_node(node), node
             case FaultName.BUG:
-                self._cluster.befall(fault.job, "bug", at=soon)
+                self._ground.trainings.befall(fault.job, "bug", at=soon)
             case FaultName.SCARE:
-                self._cluster.befall(fault.job, "frightening", at=soon)
+                self._ground.trainings.befall(fault.job, "frightening", at=soon)
         return self._clock.now(), node
 
     def _account(self, act: Act) -> Account:
         return Account(
             act=act,
-            attempts=tuple(self._cluster.attempts(act.job_id)) if act.job_id else (),
-            outputs=attempts_in(self._cluster.output(act.job_id)) if act.job_id else (),
+            attempts=tuple(self._ground.trainings.attempts(act.job_id)) if act.job_id else (),
+            outputs=attempts_in(self._ground.trainings.output(act.job_id)) if act.job_id else (),
         )
 
     def _client(self) -> ApiClient:
-        return ApiClient(self._relance.server.url, self._relance.server.token)
+        return ApiClient(self._ground.relance.server.url, self._ground.relance.server.token)
 
     def _set_stages(self, admin: ApiClient) -> str:
         """Let Relance act, by the word of the person who runs this; gives the name."""
         person = pwd.getpwuid(os.getuid()).pw_name
         token = admin.add_token(person, TokenRole.ADMIN)
-        with ApiClient(self._relance.server.url, token) as client:
+        with ApiClient(self._ground.relance.server.url, token) as client:
             end = self._clock.monotonic() + _CONTROLLER_LIMIT_S
             while not any(row.report_as_of for row in client.stages(settings.CLUSTER)):
                 if self._clock.monotonic() > end:
@@ -248,7 +246,3 @@ def _story(client: ApiClient, job_id: int) -> JobStory | None:
 
 def _comment(wish: dict[str, object]) -> str:
     return json.dumps({"relance": wish})
-
-
-def _time(answer: dict[str, Any]) -> datetime:
-    return datetime.fromtimestamp(float(answer["at"]), UTC)

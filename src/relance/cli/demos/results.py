@@ -28,6 +28,7 @@ def result(scene: Scene) -> dict[str, Any]:
         "ok": scene.is_good,
         "duration_s": round(scene.duration_s, 1),
         "roles": "apart" if scene.plan.apart else "up",
+        "cluster": "slurm" if scene.plan.on_slurm else "simulated",
         "at_once": scene.plan.at_once,
         "stage_set_by": scene.person,
         "differs_from_defaults": {

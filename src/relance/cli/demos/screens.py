@@ -31,10 +31,11 @@ def screen(scene: Scene, rows: int = _ROWS) -> RenderableType:
 
 def _head(scene: Scene) -> Text:
     roles = "server, watcher and controller apart" if scene.plan.apart else "relance up"
+    where = " of a private Slurm cluster" if scene.plan.on_slurm else ""
     ranks = settings.NODES_PER_JOB * settings.RANKS_PER_NODE
     return Text.assemble(
         ("Relance", "bold"),
-        f"  {roles}; each job trains a small model on {settings.NODES_PER_JOB} nodes with {ranks} processes",
+        f"  {roles}; each job trains a small model on {settings.NODES_PER_JOB} nodes{where} with {ranks} processes",
         (f"  {scene.duration_s:.0f} s", _QUIET),
     )
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from relance.domain.limits import Limits
+from relance.testing.slurm_clusters import ClusterPlan, PartitionPlan
 
 CLUSTER = "demo"
 PARTITION = "train"
@@ -18,6 +19,9 @@ STEP_S = 0.2
 CHECKPOINT_EVERY = 10
 HANG_AFTER_S = 6.0
 KILL_WAIT_S = 1.0
+
+SLURM_SCHEDULER: Mapping[str, object] = {"kind": "slurm", "jobs_s": 0.5, "nodes_s": 5, "accounting_s": 5}
+"""A private cluster of some nodes bears faster looks than a site's."""
 
 _SETTLE_S = 0.0
 _DEAD_RANK_S = 5.0
@@ -47,8 +51,25 @@ def cluster_settings(racks: Sequence[str]) -> dict[str, object]:
     }
 
 
-def relance_settings(folder: Path, kernel_log: str, *, at_once: bool) -> Mapping[str, object]:
-    """The settings file. `at_once`: all faults strike together, so more restarts may begin together."""
+def slurm_plan(racks: Sequence[str]) -> ClusterPlan:
+    """The private Slurm cluster: the same racks of nodes, as real daemons."""
+    empty = ClusterPlan(node_prefix="node", node_count=len(racks) * NODES_PER_RACK)
+    return replace(
+        empty,
+        cpus_per_node=RANKS_PER_NODE,
+        features={name: (racks[number // NODES_PER_RACK],) for number, name in enumerate(empty.nodes)},
+        partitions=(PartitionPlan(name=PARTITION, options="Default=YES"),),
+        kill_wait_s=round(KILL_WAIT_S),
+    )
+
+
+def relance_settings(
+    scheduler: Mapping[str, object], folder: Path, kernel_log: str, *, at_once: bool
+) -> Mapping[str, object]:
+    """The settings file; trainings write below `folder`.
+
+    `at_once`: all faults strike together, so more restarts may begin together.
+    """
     limits: dict[str, object] = {
         "settle_s": _SETTLE_S,
         "dead_rank_min_s": _DEAD_RANK_S,
@@ -61,7 +82,7 @@ def relance_settings(folder: Path, kernel_log: str, *, at_once: bool) -> Mapping
         "clusters": [
             {
                 "name": CLUSTER,
-                "scheduler": {"kind": "local", "state_dir": str(folder)},
+                "scheduler": dict(scheduler),
                 "kernel_log": kernel_log,
                 "log_roots": [str(folder)],
                 "opt_in": "all",
