@@ -28,6 +28,15 @@ def submits(raw_id: str = JOB, *, user: str = "ada", name: str = "train", node_c
     return act
 
 
+def changes(raw_id: str = JOB, **fields: object) -> Act:
+    """What the scheduler shows of a job changes."""
+
+    async def act(world: World) -> None:
+        world.cluster.change(raw_id, **fields)
+
+    return act
+
+
 def fails(raw_id: str = JOB, state: JobState = JobState.FAILED, exit_code: int = 1, exit_signal: int = 0) -> Act:
     """The running attempt ends badly."""
 

@@ -79,7 +79,7 @@ class FakeCluster:
             progress = self.progress(raw_id, now)
             if progress is not None and progress.checkpoint_durable is not None:
                 self.saved[raw_id] = max(self.saved.get(raw_id, 0), progress.checkpoint_durable)
-            may_start = job.state is JobState.PENDING and job.hold is Hold.NONE
+            may_start = job.state is JobState.PENDING and job.hold is Hold.NONE and not self._waits(job)
             if may_start and job.eligible_at is not None and job.eligible_at <= now:
                 self._start(job, now)
 
@@ -161,6 +161,16 @@ class FakeCluster:
             jobs=tuple(self.jobs.values()),
             nodes=tuple(self.nodes.values()),
         )
+
+    def _waits(self, job: JobView) -> bool:
+        """Whether a chain's earlier job is not over; once it is, the scheduler shows no dependency any more."""
+        if job.dependency != "singleton":
+            return False
+        before = [item for item in self.jobs.values() if item.name == job.name and item.raw_id < job.raw_id]
+        if all(item.state.is_over for item in before):
+            self.change(job.raw_id, dependency="")
+            return False
+        return True
 
     def _start(self, job: JobView, now: datetime) -> None:
         idle = [node.name for node in self.nodes.values() if node.state is NodeState.IDLE]

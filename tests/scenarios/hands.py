@@ -146,6 +146,8 @@ class ControllerHand:
         if order.advice.cancels_running:
             return ActionKind.CANCEL
         job = self._cluster.jobs.get(order.raw_id)
+        if order.advice.successor:
+            return ActionKind.CONSTRAIN
         if job is not None and job.restart_count > order.advice.attempt.restart_count:
             return ActionKind.CONSTRAIN
         return ActionKind.PARK if order.advice.park else ActionKind.RESTART
@@ -168,7 +170,7 @@ class ControllerHand:
                 self._cluster.end(raw_id, JobState.CANCELLED, now, cancelled_by=990)
                 await self._tell(backend, doing, "end", now, ActionEnd.SUCCEEDED)
             elif doing.kind is ActionKind.CONSTRAIN:
-                when = advice.park_until if advice.park else now
+                when = advice.park_until if advice.park else job.eligible_at if advice.successor else now
                 self._cluster.change(raw_id, eligible_at=when, excluded=(*job.excluded, *advice.exclude))
                 await self._tell(backend, doing, "update", now, ActionEnd.SUCCEEDED if advice.park else None)
             elif job.restart_count == advice.attempt.restart_count:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.scenarios import approval_stories, crash_stories, fleet_stories, hang_stories, people_stories
+from tests.scenarios import approval_stories, chain_stories, crash_stories, fleet_stories, hang_stories, people_stories
 from tests.scenarios.storybooks import STORIES
 
-_BOOKS = (approval_stories, crash_stories, fleet_stories, hang_stories, people_stories)
+_BOOKS = (approval_stories, chain_stories, crash_stories, fleet_stories, hang_stories, people_stories)
 _RESTARTED = [name for name, story in STORIES.items() if story.restarts]
 _TURNING_SECONDS = 24
 """In most stories everything happens within this time of the crash."""

@@ -51,7 +51,7 @@ def adopted(began: Began, setting: Setting, state: LedgerState, job: JobView) ->
     more when this is called. What the job shows says how far it came, `began.requeued` whether that was our requeue.
     """
     start = replace(fresh(began, setting, state), is_resumed=True)
-    if job.restart_count == start.base_count + 1:
+    if not began.advice.successor and job.restart_count == start.base_count + 1:
         return replace(start, phase=Phase.QUEUE, target_count=job.restart_count)
     return start
 

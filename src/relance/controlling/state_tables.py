@@ -38,6 +38,8 @@ class Wants(Enum):
 
     RESTART = "restart"
     """Restart, or park."""
+    FOLLOW = "constrain a successor"
+    """Keep the next job of a chain off nodes while it waits."""
     STOP = "stop"
     """Stop a running job."""
 
@@ -115,6 +117,13 @@ def parked_by_us(job: JobView, parked: Parked | None) -> bool:
     return abs(job.eligible_at - parked.until) < 2 * _SAME_TIME
 
 
+def is_meant(job: JobView, advice: Advice, cluster: str) -> bool:
+    """Whether this is the job that the advice wants something done to: its own, or the successor that it names."""
+    if advice.successor:
+        return job.raw_id == advice.successor
+    return job.job_key(cluster) == advice.attempt.job
+
+
 def held(job: JobView) -> str:
     """The sentence that says that somebody holds the job, or that it cannot be ruled out; empty when nobody does."""
     match job.hold:
@@ -144,7 +153,7 @@ def who_decided(job: JobView, past: tuple[PastAttempt, ...], base_count: int) ->
 def _changed(case: Case) -> str:
     """Why the job is not the one, or not in the state, that the advice was made for; empty when it is."""
     job, expected = case.job, case.expected
-    if job.job_key(case.cluster) != case.advice.attempt.job:
+    if not is_meant(job, case.advice, case.cluster):
         return f"the id {job.raw_id} belongs to another job now"
     count = _count(case)
     if count is Count.OTHER:
@@ -159,10 +168,16 @@ def _changed(case: Case) -> str:
 
 
 def _wants(advice: Advice) -> Wants:
+    if advice.successor:
+        return Wants.FOLLOW
     return Wants.RESTART if advice.action.restarts or advice.park else Wants.STOP
 
 
 def _count(case: Case) -> Count:
+    if case.advice.successor:
+        # Its restart count is its own; that it is still the one that was prepared for is compared below.
+        same = case.expected is None or case.expected.restart_count == case.job.restart_count
+        return Count.SAME if same else Count.OTHER
     difference = case.job.restart_count - case.base_count
     return {0: Count.SAME, 1: Count.ONE_HIGHER}.get(difference, Count.OTHER)
 
@@ -177,6 +192,22 @@ def _decided(case: Case) -> str:
 
 def _steps_unread(case: Case) -> str:
     return "accounting cannot be read: that nobody cancelled a step is not known" if case.job.steps is None else ""
+
+
+def _untold(case: Case) -> str:
+    """A preemption may show in accounting alone, a little later, behind a job that waits (operators.md V5).
+
+    Asked while an action is prepared: what accounting has told by then stays so.
+    """
+    told = any(item.raw_id == case.job.raw_id and item.restart_count == case.base_count for item in case.past)
+    if told or case.expected is not None or parked_by_us(case.job, case.parked):
+        return ""
+    return "accounting does not tell yet how the attempt before ended: the scheduler may have preempted it"
+
+
+def _only_watched(case: Case) -> str:
+    why = case.job.only_watched
+    return f"jobs of this kind are only watched: {why}" if why else ""
 
 
 def _no_requeue(case: Case) -> str:
@@ -223,6 +254,8 @@ def _no_cancel(case: Case) -> str:
 CONDITIONS: Mapping[str, Callable[[Case], str]] = {
     "somebody decided": _decided,
     "step rows unread": _steps_unread,
+    "attempt before untold": _untold,
+    "only watched": _only_watched,
     "no requeue allowed": _no_requeue,
     "made for a running attempt": _made_for_running,
     "no consent": _no_consent,
@@ -240,7 +273,13 @@ TABLE: tuple[Row, ...] = (
         count=Count.SAME,
         states=(JobState.FAILED, JobState.NODE_FAIL, JobState.OUT_OF_MEMORY, JobState.BOOT_FAIL),
         course=Course.TRANSACTION,
-        unless=("made for a running attempt", "somebody decided", "step rows unread", "no requeue allowed"),
+        unless=(
+            "made for a running attempt",
+            "somebody decided",
+            "step rows unread",
+            "no requeue allowed",
+            "only watched",
+        ),
     ),
     Row(
         wants=Wants.RESTART,
@@ -254,6 +293,7 @@ TABLE: tuple[Row, ...] = (
             "step rows unread",
             "somebody at work",
             "no requeue allowed",
+            "only watched",
         ),
     ),
     Row(
@@ -268,14 +308,28 @@ TABLE: tuple[Row, ...] = (
         count=Count.ONE_HIGHER,
         states=(JobState.PENDING,),
         course=Course.CONSTRAIN,
-        unless=("held", "somebody decided"),
+        unless=("held", "somebody decided", "attempt before untold", "only watched"),
+    ),
+    Row(
+        wants=Wants.FOLLOW,
+        count=Count.SAME,
+        states=(JobState.PENDING,),
+        course=Course.CONSTRAIN,
+        unless=("held", "only watched"),
     ),
     Row(
         wants=Wants.STOP,
         count=Count.SAME,
         states=(JobState.RUNNING,),
         course=Course.CANCEL,
-        unless=("no right to cancel", "another start", "somebody decided", "step rows unread", "somebody at work"),
+        unless=(
+            "no right to cancel",
+            "another start",
+            "somebody decided",
+            "step rows unread",
+            "somebody at work",
+            "only watched",
+        ),
     ),
 )
 """Design 10. A state that is in no row for what is wanted and the count that was read: nothing is done."""

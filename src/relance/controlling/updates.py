@@ -20,7 +20,7 @@ from relance.controlling.moves import (
     elapsed_s,
 )
 from relance.controlling.preparations import expected_of, parked_until
-from relance.controlling.state_tables import held, parked_by_us
+from relance.controlling.state_tables import held, is_meant, parked_by_us
 from relance.domain.advice import ActionEnd
 from relance.domain.ledgers import Outcome, Verb
 from relance.domain.twins import twins
@@ -48,7 +48,7 @@ def abandon(reason: str) -> End:
 
 def job_changed(transaction: Transaction, job: JobView) -> End | None:
     """The end of an action whose job is another now, or was requeued by somebody else after us."""
-    if job.job_key(transaction.cluster) != transaction.began.advice.attempt.job:
+    if not is_meant(job, transaction.began.advice, transaction.cluster):
         return abandon(f"the id {job.raw_id} belongs to another job now")
     if job.restart_count > transaction.target_count:
         return abandon(f"somebody else requeued it: the restart count is {job.restart_count}")
@@ -62,7 +62,7 @@ def twin_of(transaction: Transaction, job: JobView, *, ended: datetime | None = 
     for such a one nothing that waits already is cancelled.
     """
     report = transaction.report
-    if report is None:
+    if report is None or transaction.began.advice.successor:
         return ""
     found = twins(job, report.jobs, _attempt_began(transaction, report), ended)
     return next((twin.reason for twin in found if twin.is_certain), "")
@@ -164,7 +164,8 @@ def _start_at(transaction: Transaction, job: JobView, now: datetime) -> datetime
     wanted = until if until is not None and until > now else None
     if transaction.requeued_by_us or parked_by_us(job, transaction.parked):
         return wanted
-    if job.eligible_at is None or job.eligible_at <= now or _is_requeue_delay(transaction, job):
+    own = transaction.began.advice.successor
+    if job.eligible_at is None or job.eligible_at <= now or (not own and _is_requeue_delay(transaction, job)):
         return wanted
     return job.eligible_at
 

@@ -60,6 +60,9 @@ class Advice:
     park: bool = False
     """Requeue with a start time ahead, so that the job outlives MinJobAge without a hold (design 8)."""
     park_until: datetime | None = None
+    successor: str = ""
+    """Raw id of a job that goes on in its place, by its dependency: the exclusions are put on that one while it waits,
+    and this attempt is left as it is. Empty: none."""
     ends_running: EndRunning | None = None
     """Set when carrying it out ends a RUNNING attempt: the consent it needs."""
     cancels_running: bool = False

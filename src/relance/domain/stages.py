@@ -92,11 +92,20 @@ class Standing:
     """The job's own wish; None when it has none."""
     opted_in: bool = False
     """Whether the partition's opt-in rule covers a job without a wish."""
+    in_array: bool = False
+    """Whether it is a task of an array: failing tasks are often meant, so only the job's own wish lifts it above
+    `observe`."""
+    only_watched: str = ""
+    """Why a job of this kind is watched and never acted upon; empty: nothing speaks against it."""
 
     @property
     def partitions(self) -> tuple[str, ...]:
         """Every partition in which the job may run."""
         return tuple(part for part in self.partition.split(",") if part)
+
+
+IN_ARRAY = "it is a task of an array, where failures are often meant: only the job's own wish opts it in"
+"""Why the opt-in rule of a partition does not cover it."""
 
 
 def effective_stage(stages: ClusterStages, standing: Standing) -> EffectiveStage:
@@ -110,8 +119,12 @@ def effective_stage(stages: ClusterStages, standing: Standing) -> EffectiveStage
     limits += [(item.stage, f"partition {name} is set to {item.stage.value}") for name, item in settings.items()]
     if standing.wish is not None:
         limits.append((standing.wish, f"the job asked for {standing.wish.value}"))
+    elif standing.in_array:
+        limits.append((Stage.OBSERVE, IN_ARRAY))
     elif not standing.opted_in:
         limits.append((Stage.OBSERVE, "the job did not opt in and no opt-in rule covers it"))
+    if standing.only_watched:
+        limits.append((Stage.OBSERVE, f"jobs of this kind are only watched: {standing.only_watched}"))
     switch = stages.jobs.get(str(standing.job))
     if switch is not None:
         limits.append((switch, f"the job was switched to {switch.value}"))

@@ -45,6 +45,7 @@ def decide(question: Question) -> Advice:
         hold=hold,
         park=parks,
         park_until=until,
+        successor=chosen.successor,
         ends_running=chosen.ends_running,
         cancels_running=chosen.cancels_running,
         decide_again_at=until if parks else again_at,
@@ -71,7 +72,7 @@ def _parks(question: Question, chosen: Plan, held_by: tuple[GuardRule, ...]) -> 
     Waiting would lose it for good, because the scheduler forgets an ended job after a while.
     """
     names = {rule.name for rule in held_by}
-    only_shared = _SHARED_CAUSE in names and not any(rule.for_parking for rule in held_by)
+    only_shared = _SHARED_CAUSE in names and not any(rule.for_parking for rule in held_by) and not chosen.successor
     place = place_of(question)
     return only_shared and chosen.action.restarts and (place is Place.OVER or _wants_renewal(question, place))
 
@@ -118,6 +119,7 @@ def _essence(advice: Advice) -> tuple[object, ...]:
         advice.attempt,
         advice.action,
         frozenset(advice.exclude),
+        advice.successor,
         advice.hold,
         advice.park,
         advice.ends_running,

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from relance.domain.advice import Advice, Answer, Guard
 from relance.domain.incidents import Approval
-from relance.domain.stages import EffectiveStage, Stage, Standing
+from relance.domain.stages import IN_ARRAY, EffectiveStage, Stage, Standing
 from relance.domain.views import SchedulerFacts
 
 
@@ -65,6 +65,8 @@ def _opt_in(question: GateQuestion) -> tuple[Answer, str]:
         if standing.wish.rank >= Stage.APPROVE.rank:
             return Answer.YES, f"the job asked for {standing.wish.value}"
         return Answer.NO, f"the job asked for {standing.wish.value}"
+    if standing.in_array:
+        return Answer.NO, IN_ARRAY
     if standing.opted_in:
         return Answer.YES, "the partition's opt-in rule covers this job"
     return Answer.NO, "the job did not opt in and no opt-in rule covers it"

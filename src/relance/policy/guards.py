@@ -94,6 +94,8 @@ def _nobody_decided(asked: Asked) -> Reply:
 
 
 def _no_twin(asked: Asked) -> Reply:
+    if asked.plan.successor:
+        return Answer.YES, f"nothing is restarted; job {asked.plan.successor} goes on, and it alone is touched", None
     if asked.question.incident.is_parked:
         return Answer.YES, "the controller looks for a copy before it touches ours, and withdraws ours for it", None
     answer, reason = no_twin(asked.question)
@@ -122,7 +124,7 @@ def _verdict_final(asked: Asked) -> Reply:
 def _no_own_requeue(asked: Asked) -> Reply:
     """Whether the job, or the scheduler after a lost node, is about to requeue by itself."""
     ended = ended_at(asked.question)
-    if place_of(asked.question) is not Place.OVER:
+    if place_of(asked.question) is not Place.OVER or asked.plan.successor:
         return Answer.YES, "there is no requeue to wait for", None
     who = _requeues_by_itself(asked.question)
     if not who:

@@ -113,7 +113,8 @@ def _by_place(question: Question) -> str | None:
     return None
 
 
-def _by_twin(question: Question) -> str | None:
+def by_twin(question: Question) -> str | None:
+    """The sentence that says which other job is the same work; None where there is none for certain."""
     if place_of(question) not in (Place.OVER, Place.REQUEUED) or question.incident.is_parked:
         return None  # a copy of a parked job is the controller's matter: it withdraws ours
     answer, reason = no_twin(question)
@@ -130,7 +131,7 @@ INTENTS: tuple[Callable[[Question], str | None], ...] = (
     _by_place,
     _disagreed,
     _begun_before,
-    _by_twin,
+    by_twin,
     _did_not_resume,
 )
 """Whose decision is asked for, in this order; the first one found is named."""

@@ -13,15 +13,16 @@ from relance.policy.attempts import Place, place_of
 from relance.policy.budgets import spent
 from relance.policy.endings import Ending, ending_of
 from relance.policy.exclusions import exclusions
-from relance.policy.intents import decided
+from relance.policy.intents import by_twin, decided
 from relance.policy.questions import Question
+from relance.policy.twins import successor
 
 _NO_REQUEUE = "the job was submitted so that it may not be requeued"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What is to be done, guards permitting.
+    """What is to be done, guards permitting. `successor` is a job that goes on instead: only that one is touched.
 
     `settles` says that a later line may change it, so that even doing nothing waits for the settle time. `awaits` says
     what has to clear before a restart is any use.
@@ -31,6 +32,7 @@ class Plan:
     reasons: tuple[str, ...]
     exclude: tuple[str, ...] = ()
     ends_running: EndRunning | None = None
+    successor: str = ""
     cancels_running: bool = False
     awaits: str = ""
     settles: bool = False
@@ -42,6 +44,8 @@ def plan(question: Question) -> Plan:
     """What is to be done about the attempt, before the guards are asked."""
     somebody = decided(question)
     place = place_of(question)
+    if somebody is not None and somebody == by_twin(question):
+        return _beside_twin(question, somebody)
     if somebody is not None:
         return Plan(action=Remedy.NONE, reasons=(somebody,))
     if place is Place.REQUEUED and question.incident.is_parked:
@@ -137,6 +141,21 @@ def _beside_others(question: Question) -> Plan:
         return Plan(action=Remedy.NONE, reasons=(f"{first}, and there is nothing to add", *more))
     reasons = (f"{first}: only the exclusions are added", *choice.reasons)
     return Plan(action=Remedy.RESTART_EXCLUDING, reasons=reasons, exclude=choice.nodes)
+
+
+def _beside_twin(question: Question, somebody: str) -> Plan:
+    """Another job goes on. The next of a chain is the next attempt: while it waits it is kept off the bad nodes."""
+    verdict, follower = question.verdict, successor(question)
+    if follower is None:
+        return Plan(action=Remedy.NONE, reasons=(somebody,))
+    if verdict.remedy is Remedy.STOP:
+        hold = f"job {follower.raw_id} will meet the same: `scontrol hold {follower.raw_id}` holds the rest"
+        return Plan(action=Remedy.STOP, reasons=(_because(question), hold, somebody), settles=True)
+    choice = exclusions(question) if verdict.remedy is Remedy.RESTART_EXCLUDING else None
+    if choice is None or not choice.nodes:
+        return Plan(action=Remedy.NONE, reasons=(somebody, *(choice.reasons if choice is not None else ())))
+    reasons = (f"{somebody}: it is the next attempt, and only the exclusions are put on it", *choice.reasons)
+    return Plan(action=Remedy.RESTART_EXCLUDING, reasons=reasons, exclude=choice.nodes, successor=follower.raw_id)
 
 
 def _because(question: Question) -> str:

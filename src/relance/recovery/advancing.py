@@ -19,7 +19,7 @@ from relance.domain.stages import Stage
 from relance.domain.verdicts import Verdict
 from relance.domain.views import JobState
 from relance.policy import RENEW_BEFORE, Question, decide, same_decision
-from relance.recovery.ordering import as_shown, job_stage
+from relance.recovery.ordering import job_stage
 from relance.recovery.situations import Situation, case_file, earlier_attempts, fleet_view
 from relance.recovery.verify import verification, wake_at
 
@@ -131,8 +131,7 @@ def _is_due(situation: Situation, record: JobRecord, old: Advice, fresh: Advice)
     """Whether a newer generation is needed: the decision changed, or one that could be carried out has expired."""
     if not same_decision(old, fresh) and not (old.may_begin and _waits_for_a_permit(old, fresh)):
         return True
-    shown = as_shown(record, situation.view)
-    stage = job_stage(shown, situation.cluster, situation.rules, situation.now).stage
+    stage = job_stage(record, situation.cluster, situation.rules, situation.now, situation.view).stage
     return old.may_begin and old.expires_at <= situation.now and stage.rank >= Stage.APPROVE.rank
 
 

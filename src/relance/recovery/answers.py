@@ -20,7 +20,7 @@ from relance.domain.verdicts import Verdict
 from relance.domain.views import ClusterReport, JobState, JobView
 from relance.recovery import wordings
 from relance.recovery.gatings import Standpoint, waits_for
-from relance.recovery.ordering import as_shown, job_stage
+from relance.recovery.ordering import job_stage
 from relance.recovery.sites import ClusterRules
 from relance.recovery.stories import FiveAnswers, Quote, quote_of
 
@@ -68,7 +68,7 @@ class JobFacts:
     @property
     def stage(self) -> EffectiveStage:
         """The effective stage of the job."""
-        return job_stage(as_shown(self.record, self.view), self.cluster, self.rules, self.now)
+        return job_stage(self.record, self.cluster, self.rules, self.now, self.view)
 
     def standpoint(self, incident: Incident) -> Standpoint:
         """From where the gates of an incident's advice are asked."""

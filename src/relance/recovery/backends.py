@@ -10,10 +10,11 @@ from typing import ParamSpec, TypeVar
 
 from relance.domain import events as e
 from relance.domain.advice import Claim, ClaimReply, Lease, StepRecord
+from relance.domain.incidents import Incident
 from relance.domain.keys import AttemptKey
 from relance.domain.observations import WatcherBatch
 from relance.domain.records import ClusterRecord, JobRecord
-from relance.domain.stages import Stage
+from relance.domain.stages import EffectiveStage, Stage
 from relance.domain.streams import Recorded, Stream
 from relance.domain.views import ClusterReport
 from relance.ports.backends import Assignments, BackendRefusedError, BackendUnavailableError, Order, Orders
@@ -36,7 +37,7 @@ from relance.recovery.loop import Loop
 from relance.recovery.measuring import kernel_logs_of, measure_of, measured_at_end
 from relance.recovery.ordering import as_shown, job_stage, order, standing, switch
 from relance.recovery.reporting import Reporting
-from relance.recovery.sites import Site
+from relance.recovery.sites import ClusterRules, Site
 from relance.recovery.situations import active_exclusions
 from relance.recovery.stepping import step_events
 
@@ -185,6 +186,7 @@ class LocalBackend:
                 view_max_age_s=rules.limits.view_max_age_s,
                 now=now,
                 storm=await self._loop.storm_of(stages, rules, now),
+                successor=await self._successor_stage(incident, stages, rules, now),
             )
             reason = refusal(counter, incident, claim)
             if reason is not None or incident is None:
@@ -274,6 +276,18 @@ class LocalBackend:
         view = view_of(self._live.reports.get(cluster), record.job)
         stages, rules = await self._cluster(cluster), self._site.rules(cluster)
         return job_stage(record, stages, rules, self._clock.now(), view).stage
+
+    async def _successor_stage(
+        self, incident: Incident | None, stages: ClusterRecord, rules: ClusterRules, now: datetime
+    ) -> EffectiveStage | None:
+        """The stage of the job that an advice touches in place of its own; None where it names none, or none is shown."""
+        wanted = incident.advice.successor if incident is not None and incident.advice is not None else ""
+        report = self._live.reports.get(stages.cluster)
+        view = next((job for job in (report.jobs if report else ()) if wanted and job.raw_id == wanted), None)
+        if view is None:
+            return None
+        record = (await self._history.load(Stream.of_job(view.job_key(stages.cluster)))).record
+        return job_stage(record, stages, rules, now, view) if isinstance(record, JobRecord) and record.name else None
 
     async def _acting(self, report: ClusterReport | None, stages: ClusterRecord, now: datetime) -> tuple[str, ...]:
         """Attempts whose job is effectively at `act`: what the controller's ledger notes as taken."""

@@ -30,6 +30,8 @@ class Counter:
     now: datetime
     storm: Storm | None = None
     """The cluster's storm, with the canary that goes first after it."""
+    successor: EffectiveStage | None = None
+    """The stage of the job that the advice touches in place of its own, if it names one."""
 
 
 def incident_of(record: JobRecord, claim: Claim) -> Incident | None:
@@ -54,8 +56,8 @@ def refusal(counter: Counter, incident: Incident | None, claim: Claim) -> str | 
         return f"the advice expired at {advice.expires_at.isoformat()}"
     if counter.report is None or (counter.now - counter.report.as_of).total_seconds() > counter.view_max_age_s:
         return f"the newest look at the scheduler is older than {counter.view_max_age_s:.0f} s"
-    if not advice.park and (first := _canary_before(counter.storm, advice)):
-        return first
+    if other := _successor_against(counter, advice) or _canary_before(counter.storm, advice):
+        return other
     question = GateQuestion(
         advice=advice,
         stage=counter.stage,
@@ -71,9 +73,18 @@ def refusal(counter: Counter, incident: Incident | None, claim: Claim) -> str | 
     return "; ".join(f"{gate.name}: {gate.reason}" for gate in closed) if closed else None
 
 
+def _successor_against(counter: Counter, advice: Advice) -> str:
+    """Why the job that goes on in place of this one is not to be touched; empty when nothing speaks against it."""
+    stage = counter.successor
+    if not advice.successor or (stage is not None and stage.stage.rank >= counter.stage.stage.rank):
+        return ""
+    why = "; ".join(stage.why) if stage is not None else "the scheduler does not show it"
+    return f"job {advice.successor} is not to be touched: {why}"
+
+
 def _canary_before(storm: Storm | None, advice: Advice) -> str:
     """Who goes first after a storm, in words; empty when this advice need not wait for it."""
-    if storm is None or storm.cleared_at is None or storm.canary_stepped:
+    if advice.park or storm is None or storm.cleared_at is None or storm.canary_stepped:
         return ""
     if storm.canary in (None, str(advice.attempt)):
         return ""

@@ -18,6 +18,7 @@ from relance.domain.streams import Stream
 from relance.ports.clocks import Clock
 from relance.ports.histories import Append, ConflictError, History
 from relance.recovery import subjects
+from relance.recovery.assigning import view_of
 from relance.recovery.gatings import Standpoint, why_not_approvable
 from relance.recovery.ordering import job_stage
 from relance.recovery.sites import Site
@@ -115,7 +116,7 @@ class Commands:
             now, rules = self._clock.now(), self._site.rules(row.job.cluster)
             job, incident = _incident(record, row.incident.id)
             _same_generation(incident, choice)
-            stage = job_stage(job, cluster, rules, now)
+            stage = job_stage(job, cluster, rules, now, view_of(report, job.job))
             standpoint = Standpoint(incident=incident, record=job, stage=stage, rules=rules, report=report, now=now)
             refusal = why_not_approvable(standpoint)
             if refusal:

@@ -14,8 +14,11 @@ from relance.domain.limits import StormLimits
 from relance.domain.records import ClusterRecord
 from relance.domain.stages import HealthCap, Stage
 from relance.domain.verdicts import FleetSign
+from relance.domain.views import SchedulerFacts
 from relance.policy import detect_storm, storm_has_passed
 from relance.recovery.sites import ClusterRules
+
+_RIGHTS = "rights"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +30,8 @@ class Pulse:
     watched_at: datetime | None
     followed: int
     """How many attempts the watcher should be following."""
+    facts: SchedulerFacts | None = None
+    """What the controller said last of the scheduler and of its own rights; None: nothing yet."""
 
 
 def health_events(
@@ -39,6 +44,7 @@ def health_events(
     heard = pulse.watched_at or pulse.started_at
     watcher = pulse.followed > 0 and heard + timedelta(seconds=rules.watcher_lost_s) < now
     found += _turn(record, "watcher", f"nothing from the watcher for {rules.watcher_lost_s:.0f} s", now, lost=watcher)
+    found += _rights(record, pulse.facts, now)
     return tuple(found)
 
 
@@ -68,6 +74,23 @@ def storm_events(
             at=now,
         ),
     )
+
+
+def _rights(record: ClusterRecord, facts: SchedulerFacts | None, now: datetime) -> list[e.ClusterEvent]:
+    """A missing right caps the stage while it lasts; in `observe` none is needed."""
+    if facts is None:
+        return []
+    settings = (*record.partitions.values(), *([record.setting] if record.setting else ()))
+    wanted = any(setting.stage.rank > Stage.OBSERVE.rank for setting in settings)
+    missing = facts.lacks or (() if facts.may_act else ("the controller's account may not act on other users' jobs",))
+    reason = "; ".join(missing) if wanted else ""
+    known = next((cap for cap in record.caps if cap.name == _RIGHTS), None)
+    if reason and (known is None or known.reason != reason):
+        cap = HealthCap(name=_RIGHTS, stage=Stage.OBSERVE, reason=reason, since=known.since if known else now)
+        return [e.HealthCapped(cluster=record.cluster, cap=cap)]
+    if known is not None and not reason:
+        return [e.HealthRestored(cluster=record.cluster, name=_RIGHTS, partition=None, at=now)]
+    return []
 
 
 def _turn(record: ClusterRecord, source: str, reason: str, now: datetime, *, lost: bool) -> list[e.ClusterEvent]:

@@ -200,11 +200,13 @@ class Loop:
         record = snapshot.record
         if not isinstance(record, ClusterRecord):
             return 0
+        report = self._live.reports.get(cluster)
         pulse = Pulse(
             started_at=self._started_at,
             reported_at=self._live.reported_at.get(cluster),
             watched_at=self._live.watched_at.get(cluster),
             followed=self._live.followed.get(cluster, 0),
+            facts=report.facts if report is not None else None,
         )
         events = (
             *health_events(record, pulse, rules, now),

@@ -15,13 +15,15 @@ from relance.recovery.sites import ClusterRules
 _IN_FORCE = frozenset({IncidentState.ADVISED, IncidentState.ACTING, IncidentState.UNSETTLED})
 
 
-def standing(record: JobRecord, rules: ClusterRules) -> Standing:
-    """What a job brings to the question of its stage."""
+def standing(record: JobRecord, rules: ClusterRules, view: JobView | None = None) -> Standing:
+    """What a job brings to the question of its stage; `view` as the scheduler shows it, where it does."""
     return Standing(
         job=record.job,
         partition=record.partition,
         wish=record.wish.mode,
         opted_in=rules.covers(record.partition),
+        in_array=record.array is not None,
+        only_watched=view.only_watched if view is not None else "",
     )
 
 
@@ -31,12 +33,14 @@ def switch(record: JobRecord, now: datetime) -> Stage | None:
     return record.switch if lasts else None
 
 
-def job_stage(record: JobRecord, cluster: ClusterRecord, rules: ClusterRules, now: datetime) -> EffectiveStage:
-    """The effective stage of a job, and why."""
+def job_stage(
+    record: JobRecord, cluster: ClusterRecord, rules: ClusterRules, now: datetime, view: JobView | None = None
+) -> EffectiveStage:
+    """The effective stage of a job, and why; `view` as the scheduler shows it now, where it does."""
     stages, ceiling = cluster.stages(), switch(record, now)
     jobs = {str(record.job): ceiling} if ceiling is not None else {}
     limits = ClusterStages(cluster=stages.cluster, partitions=stages.partitions, jobs=jobs, caps=stages.caps)
-    return effective_stage(limits, standing(record, rules))
+    return effective_stage(limits, standing(as_shown(record, view), rules, view))
 
 
 def as_shown(record: JobRecord, view: JobView | None) -> JobRecord:
@@ -56,7 +60,7 @@ def order(
     prefix = f"{advice.id}/{stage.stage.value}/"
     return Order(
         advice=advice,
-        raw_id=record.job.raw_id,
+        raw_id=advice.successor or record.job.raw_id,
         partition=view.partition if view else record.partition,
         stage=stage,
         approved=approved,

@@ -151,12 +151,24 @@ def _of_this_attempt(evidence: Evidence) -> tuple[e.JobEvent, ...]:
     if view.state is JobState.CANCELLED:
         who = "somebody" if view.cancelled_by is None else f"uid {view.cancelled_by}"
         return (_close(incident, e.IncidentEnd.LEFT, f"{who} cancelled the job", now),)
-    if incident.state is S.SETTLED and incident.action is not None and incident.action.end != "ActionSucceeded":
-        reason = f"{incident.action.end}: {incident.action.reason}"
-        return (_close(incident, e.IncidentEnd.LEFT, reason, now),)
+    settled = _settled(incident)
+    if settled:
+        return (_close(incident, e.IncidentEnd.LEFT, settled, now),)
     if view.state is JobState.RUNNING and not incident.restart_begun and _healed(evidence):
         return (_close(incident, e.IncidentEnd.RECOVERED, "the attempt went on by itself", now),)
     return _by_advice(evidence, view)
+
+
+def _settled(incident: Incident) -> str:
+    """Why nothing more is to come after our own action; empty while the next attempt is awaited."""
+    action, advice = incident.action, incident.advice
+    if incident.state is not S.SETTLED or action is None:
+        return ""
+    if action.end != "ActionSucceeded":
+        return f"{action.end}: {action.reason}"
+    if advice is not None and advice.successor:
+        return f"job {advice.successor} goes on in its place, by its dependency"
+    return ""
 
 
 def _by_advice(evidence: Evidence, view: JobView) -> tuple[e.JobEvent, ...]:

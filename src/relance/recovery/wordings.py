@@ -91,6 +91,8 @@ def action(advice: Advice) -> str:
         case Remedy.RESTART:
             return "restart the job from its last checkpoint"
         case Remedy.RESTART_EXCLUDING:
+            if advice.successor:
+                return f"keep job {advice.successor}, which follows, off {nodes(advice.exclude)}"
             return f"restart the job from its last checkpoint without {nodes(advice.exclude)}"
         case Remedy.STOP:
             return "cancel the job: another try is no use" if advice.cancels_running else "stop: another try is no use"

@@ -42,7 +42,8 @@ ADVICE = Advice(
     issued_at=T0,
     expires_at=T0 + timedelta(hours=9),
 )
-CASE = Case(cluster="alpha", advice=ADVICE, job=JOB, base_count=2, consent=frozenset())
+BEFORE = PastAttempt(raw_id="17", first_submitted_at=T0, restart_count=2, state=JobState.REQUEUED)
+CASE = Case(cluster="alpha", advice=ADVICE, job=JOB, base_count=2, consent=frozenset(), past=(BEFORE,))
 HIGHER = replace(JOB, restart_count=3, state=JobState.PENDING, submitted_at=T0 + timedelta(hours=3), started_at=None)
 STOP = replace(ADVICE, action=Remedy.STOP, cancels_running=True)
 ENDS = replace(ADVICE, ends_running=EndRunning.HANG)
@@ -117,7 +118,7 @@ def test_a_submit_time_that_another_query_gives_in_whole_seconds_is_the_same() -
 
 
 def past(state: JobState) -> tuple[PastAttempt, ...]:
-    return (PastAttempt(raw_id="17", first_submitted_at=T0, restart_count=2, state=state),)
+    return (replace(BEFORE, state=state),)
 
 
 RUNNING = replace(JOB, state=JobState.RUNNING)
@@ -133,6 +134,13 @@ CASES_AGAINST: dict[str, tuple[Case, ...]] = {
         replace(CASE, job=replace(JOB, steps=None)),
         replace(CASE, advice=ENDS, consent=None, job=replace(RUNNING, steps=None)),
         replace(CASE, advice=STOP, job=replace(RUNNING, steps=None)),
+    ),
+    "attempt before untold": (replace(CASE, job=HIGHER, past=()),),
+    "only watched": (
+        replace(CASE, job=replace(JOB, only_watched="it is interactive")),
+        replace(CASE, advice=ENDS, consent=None, job=replace(RUNNING, only_watched="it is interactive")),
+        replace(CASE, advice=STOP, job=replace(RUNNING, only_watched="it is interactive")),
+        replace(CASE, job=replace(HIGHER, only_watched="it is interactive")),
     ),
     "no requeue allowed": (replace(CASE, job=replace(JOB, requeue_allowed=False)),),
     "made for a running attempt": (replace(CASE, advice=ENDS),),
@@ -187,7 +195,7 @@ def test_the_page_shows_the_table_as_it_is() -> None:
     shown = [
         [cell.strip() for cell in line.strip("|").split("|")]
         for line in section.splitlines()
-        if line.startswith(("| restart", "| stop"))
+        if line.startswith(("| restart", "| constrain a", "| stop"))
     ]
     wanted = [
         [

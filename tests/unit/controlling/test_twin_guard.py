@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from relance.domain.advice import ActionEnd
-from relance.domain.views import JobState
+from relance.domain.views import Hold, JobState
 from tests.unit.controlling.worlds import World
 
 
@@ -101,3 +103,38 @@ def test_a_job_that_waits_already_is_updated_though_copies_cannot_be_looked_for_
 
     world.play(story())
     assert "blind" in world.backend.story()
+
+
+def test_the_next_of_a_chain_is_kept_off_a_node_while_it_waits_and_keeps_its_own_start_time(world: World) -> None:
+    async def story() -> None:
+        job = await world.failed_job()
+        follower = world.cluster.submit(name="next", dependency=f"afterany:{job.raw_id}")
+        later = world.clock.now() + timedelta(seconds=90)
+        world.cluster.ask_for_time(follower, later)
+        advice = world.advice(job, successor=follower, exclude=(job.nodes[0],))
+        world.backend.give(world.order(advice, raw_id=follower))
+        async with world.running():
+            await world.clock.sleep(30)
+            waiting = world.cluster.job(follower)
+            assert (waiting.state, waiting.excluded) == (JobState.PENDING, (job.nodes[0],))
+            assert waiting.eligible_at == later
+            world.cluster.change(follower, dependency="")
+            after = await world.when(follower, JobState.RUNNING)
+        assert job.nodes[0] not in after.nodes
+        assert world.cluster.job(job.raw_id).state is JobState.FAILED
+
+    world.play(story())
+    assert world.verbs() == ["update"]
+    assert [end for end, _ in world.backend.ends()] == [ActionEnd.SUCCEEDED]
+
+
+def test_a_next_of_a_chain_that_its_owner_holds_or_that_runs_already_is_left(world: World) -> None:
+    async def story() -> None:
+        job = await world.failed_job()
+        held = world.cluster.submit(name="next", dependency=f"afterany:{job.raw_id}")
+        world.cluster.change(held, hold=Hold.USER)
+        world.backend.give(world.order(world.advice(job, successor=held, exclude=(job.nodes[0],)), raw_id=held))
+        await world.run(20)
+
+    world.play(story())
+    assert world.scheduler.sent == []

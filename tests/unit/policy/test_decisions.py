@@ -560,9 +560,37 @@ TWINS: dict[str, tuple[dict[str, Any], Answer]] = {
 @pytest.mark.parametrize("name", TWINS)
 def test_nobody_twice(name: str) -> None:
     changes, answer = TWINS[name]
-    advice = decided(fleet__others=(replace(COPY, **changes),))
+    same_nodes: dict[str, Any] = {"verdict__remedy": Remedy.RESTART, "verdict__suspects": ()}
+    advice = decided(fleet__others=(replace(COPY, **changes),), **same_nodes)
     assert guard(advice, "no_twin").answer is answer, guard(advice, "no_twin").reason
     assert advice.action.restarts is (answer is not Answer.NO)
+
+
+FOLLOWER = replace(COPY, name="next", dependency="afterany:17", state=JobState.PENDING, started_at=None)
+
+
+def test_the_next_of_a_chain_is_kept_off_the_node_while_it_waits_and_this_attempt_is_left() -> None:
+    advice = decided(fleet__others=(FOLLOWER,))
+    assert (advice.successor, advice.exclude, advice.may_begin, advice.park) == ("18", ("n2",), True, False)
+    assert "next attempt" in advice.reasons[0]
+    runs = decided(fleet__others=(replace(FOLLOWER, state=JobState.RUNNING),))
+    assert (runs.action, runs.successor) == (Remedy.NONE, "")
+
+
+def test_a_chain_that_makes_no_sense_any_more_is_told_with_a_command_that_holds_the_rest() -> None:
+    advice = decided(fleet__others=(FOLLOWER,), verdict__remedy=Remedy.STOP)
+    assert (advice.action, advice.may_begin) == (Remedy.STOP, False)
+    assert any("scontrol hold 18" in reason for reason in advice.reasons)
+
+
+def test_a_decision_of_a_person_comes_before_the_next_of_a_chain() -> None:
+    advice = decided(fleet__others=(FOLLOWER,), job__state=JobState.CANCELLED)
+    assert (advice.action, advice.successor) == (Remedy.NONE, "")
+
+
+def test_in_a_storm_nothing_is_put_on_the_next_of_a_chain_and_nothing_is_parked() -> None:
+    advice = decided(fleet__others=(FOLLOWER,), fleet__storm=STORM)
+    assert (advice.action, advice.successor, advice.park) == (Remedy.NONE, "", False)
 
 
 def test_the_tasks_of_one_array_are_no_twins() -> None:
