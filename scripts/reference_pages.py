@@ -84,6 +84,7 @@ _GROUPS: tuple[tuple[type[BaseModel], str], ...] = (
     (settings_module.ClusterSettings, "`clusters`: one entry per cluster"),
     (settings_module.LocalSchedulerSettings, "`clusters[].scheduler` with `kind: local`"),
     (settings_module.ServerSettings, "`server`"),
+    (settings_module.MungeSettings, "`server.munge`"),
     (settings_module.AgentSettings, "`agent`"),
     (settings_module.RuleSettings, "`rules`"),
     (settings_module.NotifySettings, "`notify`"),

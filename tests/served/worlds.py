@@ -22,6 +22,7 @@ from relance.recovery.live import Live
 from relance.recovery.loop import Loop
 from relance.recovery.sites import ClusterRules, Site
 from relance.serving.identities import digest_of
+from relance.serving.owners import Owners
 from relance.testing import history_values as values
 from relance.testing.manual_clocks import ManualClock
 from relance.testing.memory_histories import MemoryHistory
@@ -43,6 +44,7 @@ class World:
     live: Live = field(default_factory=Live)
     site: Site = field(default_factory=lambda: Site(clusters=(ClusterRules(cluster="alpha", opted_in=None),)))
     web: WebSettings = field(default_factory=WebSettings)
+    owners: Owners = field(default_factory=Owners)
 
     def __post_init__(self) -> None:
         self.loop = Loop(self.history, self.live, self.site, self.clock)
@@ -56,6 +58,7 @@ class World:
             live=self.live,
             web=self.web,
             session_key=b"k" * 32,
+            owners=self.owners,
         )
 
     async def append(self, stream: Stream, *events: e.Event) -> None:
@@ -81,9 +84,9 @@ def secret(role: TokenRole) -> str:
     return f"relance_{role.value}"
 
 
-async def world(stage: Stage = Stage.APPROVE, web: WebSettings | None = None) -> World:
+async def world(stage: Stage = Stage.APPROVE, web: WebSettings | None = None, owners: Owners | None = None) -> World:
     """A world at a stage, in the middle of a night: job 17 asks for an approval, 18 recovered, 19 runs."""
-    made = World(web=web or WebSettings())
+    made = World(web=web or WebSettings(), owners=owners or Owners())
     for role in TokenRole:
         await made.tokens.add_token(
             Token(name=role.value, role=role, digest=digest_of(secret(role)), created_at=made.clock.now())

@@ -11,6 +11,7 @@ from fastapi.security import APIKeyCookie, HTTPAuthorizationCredentials, HTTPBea
 from relance.recovery.commands import Commands
 from relance.recovery.queries import Queries
 from relance.serving.identities import SESSION_COOKIE, Identity, Right
+from relance.serving.owners import NOT_FOR_OWNERS, Owner
 from relance.serving.parts import ServerParts
 from relance.serving.problems import FOREIGN_ORIGIN, NOT_ALLOWED, NOT_LOGGED_IN, ProblemError
 
@@ -45,28 +46,52 @@ Asking = Annotated[Queries, Depends(queries_of)]
 Ordering = Annotated[Commands, Depends(commands_of)]
 
 
-def needs(right: Right) -> Callable[..., Awaitable[Identity]]:
-    """A dependency that gives the identity of who asks. Raises ProblemError without one, or without the right."""
+async def asker(
+    request: Request,
+    parts: Parts,
+    bearer: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)],
+    session: Annotated[str | None, Security(_cookie)],
+) -> Identity | Owner:
+    """Who asks, by munge credential, token or session. Raises ProblemError where nothing proves it."""
+    owner = await parts.owners.of_request(request)
+    if owner is not None:
+        return owner
+    identities = parts.identities()
+    who = None
+    if bearer is not None:
+        who = await identities.of_bearer(bearer.credentials)
+    elif session is not None:
+        who = await identities.of_session(session)
+    if who is None:
+        raise ProblemError(NOT_LOGGED_IN)
+    if who.by_session and request.method not in _SAFE_METHODS:
+        mark = request.headers.get(FORM_MARK_HEADER, "")
+        if not identities.form_is_ours(who, mark):
+            raise ProblemError(FOREIGN_ORIGIN)
+    return who
 
-    async def identity(
-        request: Request,
-        parts: Parts,
-        bearer: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)],
-        session: Annotated[str | None, Security(_cookie)],
-    ) -> Identity:
-        identities = parts.identities()
-        who = None
-        if bearer is not None:
-            who = await identities.of_bearer(bearer.credentials)
-        elif session is not None:
-            who = await identities.of_session(session)
-        if who is None:
-            raise ProblemError(NOT_LOGGED_IN)
-        if who.by_session and request.method not in _SAFE_METHODS:
-            mark = request.headers.get(FORM_MARK_HEADER, "")
-            if not identities.form_is_ours(who, mark):
-                raise ProblemError(FOREIGN_ORIGIN)
+
+Asker = Annotated[Identity | Owner, Depends(asker)]
+
+
+def needs(right: Right) -> Callable[..., Awaitable[Identity]]:
+    """A dependency that gives the identity of who asks. Raises ProblemError without the right; owners have none."""
+
+    async def identity(who: Asker) -> Identity:
+        if isinstance(who, Owner):
+            raise ProblemError(NOT_FOR_OWNERS)
         if not who.may(right):
+            raise ProblemError(NOT_ALLOWED)
+        return who
+
+    return identity
+
+
+def needs_or_owns(right: Right) -> Callable[..., Awaitable[Identity | Owner]]:
+    """A dependency that also lets an owner in; the route then answers about that owner's jobs alone."""
+
+    async def identity(who: Asker) -> Identity | Owner:
+        if not isinstance(who, Owner) and not who.may(right):
             raise ProblemError(NOT_ALLOWED)
         return who
 
@@ -75,5 +100,7 @@ def needs(right: Right) -> Callable[..., Awaitable[Identity]]:
 
 Reader = Annotated[Identity, Depends(needs(Right.READ))]
 Decider = Annotated[Identity, Depends(needs(Right.DECIDE))]
+ReaderOrOwner = Annotated[Identity | Owner, Depends(needs_or_owns(Right.READ))]
+DeciderOrOwner = Annotated[Identity | Owner, Depends(needs_or_owns(Right.DECIDE))]
 Governor = Annotated[Identity, Depends(needs(Right.GOVERN))]
 Reporter = Annotated[Identity, Depends(needs(Right.REPORT))]

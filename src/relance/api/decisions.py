@@ -7,8 +7,9 @@ from datetime import timedelta
 from fastapi import APIRouter
 from starlette.responses import JSONResponse
 
-from relance.api.access import Decider, Ordering, Parts
+from relance.api.access import Decider, DeciderOrOwner, Ordering, Parts
 from relance.api.answering import answer
+from relance.api.owned import check_switch, ordered
 from relance.api.schemas import Approval, Denial, Disagreement, StageOrder, StormEnd, SwitchOrder
 from relance.domain.events import AdviceApproved, AdviceDenied, StormCleared
 from relance.domain.records import ClusterRecord
@@ -41,17 +42,20 @@ async def set_stages(who: Decider, parts: Parts, order: Ordering, body: StageOrd
 
 
 @router.post("/jobs/{job:path}/switch", response_model=JobStage)
-async def switch_job(who: Decider, parts: Parts, order: Ordering, job: str, body: SwitchOrder) -> JSONResponse:
-    """Set or lift the ceiling of one job; gives the stage that it has then."""
+async def switch_job(who: DeciderOrOwner, parts: Parts, order: Ordering, job: str, body: SwitchOrder) -> JSONResponse:
+    """Set or lift the ceiling of one job; gives the stage that it has then. An owner may only lower an own job's."""
+    key, by = await ordered(who, parts, job)
+    await check_switch(who, parts, key, body.stage)
     until = parts.clock.now() + timedelta(seconds=body.for_s) if body.for_s is not None else None
-    record = await order.switch_job(job, body.stage, who.name, until, body.reason)
+    record = await order.switch_job(key, body.stage, by, until, body.reason)
     return answer(await parts.queries().job_stage(str(record.job)))
 
 
 @router.post("/jobs/{job:path}/disagree", response_model=JobStage)
-async def disagree(who: Decider, parts: Parts, order: Ordering, job: str, body: Disagreement) -> JSONResponse:
+async def disagree(who: DeciderOrOwner, parts: Parts, order: Ordering, job: str, body: Disagreement) -> JSONResponse:
     """Say that the verdict is wrong; gives the stage that the job has then."""
-    record = await order.disagree(job, who.name, body.text)
+    key, by = await ordered(who, parts, job)
+    record = await order.disagree(key, by, body.text)
     return answer(await parts.queries().job_stage(str(record.job)))
 
 

@@ -9,14 +9,18 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import JSONResponse, Response
 
-from relance.api.access import Asking, Reader
+from relance.api.access import Asking, Parts, Reader, ReaderOrOwner
 from relance.api.answering import answer
+from relance.api.owned import meant
 from relance.api.schemas import WhoIsAsking
 from relance.recovery.figures import Figures
+from relance.recovery.job_checks import JobCheck
+from relance.recovery.owning import own_part
 from relance.recovery.queries import MOST_ROWS
 from relance.recovery.rows import AdviceRow, HistoryRow, IncidentItem, JobRow, JobStage, NodeRow, StageRow
 from relance.recovery.stories import IncidentStory, JobStory
 from relance.serving.feeds import Feeds
+from relance.serving.owners import Owner
 from relance.serving.problems import Problem, ProblemError
 
 router = APIRouter(tags=["reading"])
@@ -46,15 +50,24 @@ async def jobs(
 
 
 @router.get("/jobs/{job:path}/story", response_model=JobStory)
-async def job_story(_: Reader, ask: Asking, job: str) -> JSONResponse:
-    """The story of one job (key, id or name), with the five answers."""
-    return answer(await ask.job_story(job))
+async def job_story(who: ReaderOrOwner, parts: Parts, ask: Asking, job: str) -> JSONResponse:
+    """The story of one job (key, id or name), with the five answers. An owner's holds the job's own log lines only."""
+    story = await ask.job_story(await meant(who, parts, job))
+    if isinstance(who, Owner):
+        story = own_part(story, parts.site.rules(story.job.job.cluster))
+    return answer(story)
+
+
+@router.get("/jobs/{job:path}/check", response_model=JobCheck)
+async def job_check(who: ReaderOrOwner, parts: Parts, ask: Asking, job: str) -> JSONResponse:
+    """What Relance sees of one job: settings, logs, stage, and what it would do."""
+    return answer(await ask.job_check(await meant(who, parts, job)))
 
 
 @router.get("/jobs/{job:path}/stage", response_model=JobStage)
-async def job_stage(_: Reader, ask: Asking, job: str) -> JSONResponse:
+async def job_stage(who: ReaderOrOwner, parts: Parts, ask: Asking, job: str) -> JSONResponse:
     """The effective stage of one job and why."""
-    return answer(await ask.job_stage(job))
+    return answer(await ask.job_stage(await meant(who, parts, job)))
 
 
 @router.get("/jobs/{job:path}/history", response_model=list[HistoryRow])

@@ -18,13 +18,16 @@ from relance.api.first_tokens import write_admin_token, write_token
 from relance.bootstrap.sites import site_of
 from relance.bootstrap.states import StateFolder, database_url, open_state, say_where, session_key
 from relance.config import SettingError, Settings
+from relance.config.settings import MungeSettings
 from relance.console.apps import create_console
 from relance.ports.clocks import Clock
 from relance.ports.tokens import Token, TokenRole
 from relance.recovery.backends import LocalBackend
 from relance.recovery.live import Live
 from relance.recovery.loop import Loop
+from relance.serving.owners import Owners
 from relance.serving.parts import ServerParts, WebSettings
+from relance.slurm.munge import Munge
 from relance.storage.histories import SqlHistory
 
 _LOG = structlog.get_logger(__name__)
@@ -115,6 +118,7 @@ async def _wire(
         live=live,
         web=WebSettings(allowed_hosts=frozenset(settings.server.allowed_hosts)),
         session_key=session_key(folder),
+        owners=_owners(settings.server.munge),
     )
     await write_admin_token(folder.admin_token, history.token_store, clock)
     agent = Token(name="agent", role=TokenRole.AGENT, digest="", created_at=clock.now())
@@ -131,6 +135,10 @@ async def _wire(
         socket=listening,
         url=url,
     )
+
+
+def _owners(wanted: MungeSettings) -> Owners:
+    return Owners(Munge(decode=wanted.command, socket=wanted.socket) if wanted.enabled else None)
 
 
 def _bind(host: str, port: int) -> socket.socket:

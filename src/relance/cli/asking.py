@@ -15,6 +15,7 @@ from relance.cli.failures import told
 from relance.cli.screens import Screen
 from relance.client.addresses import find_server
 from relance.client.people import ApiClient
+from relance.client.proofs import MungeProof
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +24,8 @@ class Asking:
 
     client: ApiClient
     screen: Screen
+    is_owner: bool = False
+    """Whether no token is shown: then only the own jobs are there."""
 
 
 def asks(command: Callable[..., None]) -> Callable[..., None]:
@@ -31,19 +34,21 @@ def asks(command: Callable[..., None]) -> Callable[..., None]:
     What goes wrong with the server ends the command with a sentence.
     """
 
-    @click.option("--server", help="URL of the server; default: $RELANCE_SERVER, else the one of the state folder.")
+    @click.option("--server", help="URL of the server; default: $RELANCE_SERVER, the state folder's, the site's.")
     @click.option(
         "--token-file",
         type=click.Path(path_type=Path),
-        help="File with your token; default: $RELANCE_TOKEN_FILE, else the state folder's admin token.",
+        help="File with your token; default: $RELANCE_TOKEN_FILE, the state folder's admin token, else munge.",
     )
     @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
     @functools.wraps(command)
     def asking(*, server: str | None, token_file: Path | None, as_json: bool, **options: object) -> None:
         with told():
             address = find_server(server, token_file, os.environ)
-            with ApiClient(address.url, address.token) as client:
-                command(Asking(client=client, screen=Screen(as_json=as_json)), **options)
+            proof = MungeProof(address.munge) if address.munge is not None else None
+            with ApiClient(address.url, address.token, proof=proof) as client:
+                asker = Asking(client=client, screen=Screen(as_json=as_json), is_owner=proof is not None)
+                command(asker, **options)
 
     return asking
 

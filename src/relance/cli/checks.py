@@ -8,9 +8,13 @@ import importlib.util
 import click
 
 from relance.cli.asking import Asking, asks
+from relance.cli.screens import Screen
+from relance.domain.findings import Sight
+from relance.recovery.job_checks import JobCheck
 
 CLUSTER = ("relance.cli.cluster_checks", "check_cluster")
 """Module and name of the command behind `relance check cluster`; it loads only when it is called."""
+_TONES = {Sight.SEEN: "good", Sight.LAGGING: "", Sight.MISSING: "warn", Sight.REFUSED: "bad", Sight.UNKNOWN: "quiet"}
 
 
 class CheckGroup(click.Group):
@@ -55,8 +59,25 @@ def check() -> None:
 @asks
 def check_job(ask: Asking, /, job: str) -> None:
     """Say what Relance sees of JOB: settings, logs, stage, what it would do."""
-    stage = ask.client.job_stage(job)
+    found = ask.client.job_check(job)
     if ask.screen.as_json:
-        ask.screen.data(stage)
-        return
-    ask.screen.fact("stage", f"{stage.effective.stage.value} ({'; '.join(stage.effective.why)})")
+        ask.screen.data(found)
+    else:
+        show_check(ask.screen, found)
+
+
+def show_check(screen: Screen, found: JobCheck) -> None:
+    """What is seen of a job, and what would be done."""
+    row = found.job
+    screen.line(f"{row.name or row.job.raw_id} ({row.job.raw_id}) of {row.user} in {row.partition}: {row.headline}")
+    screen.fact("settings", "; ".join(found.settings) or "none of its own")
+    for note in found.notes:
+        screen.fact("note", note, "warn")
+    for log in found.logs:
+        screen.fact("log", f"{log.path}: {log.words}", _TONES[log.sight])
+    if not found.logs:
+        screen.fact("log", "none is known yet")
+    for number, way in enumerate(found.ways, 1):
+        screen.fact("to mend it" if number == 1 else "or", way)
+    screen.fact("stage", f"{row.stage.stage.value} ({'; '.join(row.stage.why)})")
+    screen.fact("would do", found.would)

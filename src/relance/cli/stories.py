@@ -25,6 +25,11 @@ def why(ask: Asking, /, job: str) -> None:
         ask.screen.data(story)
     else:
         show_job(ask.screen, story)
+        if ask.is_owner:
+            job = story.job.job.raw_id
+            ask.screen.line(f'not wanted: relance off {job} · not right: relance wrong {job} "WHY"', "quiet")
+        elif story.job.incident_id:
+            ask.screen.line(f"the whole story: relance explain {story.job.incident_id}", "quiet")
 
 
 def show_job(screen: Screen, story: JobStory) -> None:
@@ -47,8 +52,6 @@ def show_job(screen: Screen, story: JobStory) -> None:
     screen.fact("stage", f"{row.stage.stage.value} ({'; '.join(row.stage.why)})")
     for note in story.notes:
         screen.fact("note", note)
-    if row.incident_id:
-        screen.line(f"the whole story: relance explain {row.incident_id}", "quiet")
 
 
 @click.command("explain")

@@ -1,4 +1,7 @@
-"""Where the server is and which token to show: from options, the environment, or the state folder's own files."""
+"""Where the server is and what to show it: from options, the environment, the state folder's own files, or the site's.
+
+Who has no token proves the own uid by munge.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +11,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from relance.client.exchanges import ClientError
+from relance.client.proofs import munge_here
+from relance.slurm.munge import Munge
 
 SERVER_FILE = "server.json"
 ADMIN_TOKEN_FILE = "admin-token"  # noqa: S105 - the name of a file
+SITE_FILE = Path("/etc/relance/server")
+"""Holds the server's URL on one line, on machines where people have neither settings nor a state folder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerAddress:
-    """A server's URL and the token to show it."""
+    """A server's URL, and the token to show it, or how munge proves who asks where there is none."""
 
     url: str
-    token: str = field(repr=False)
+    token: str = field(default="", repr=False)
+    munge: Munge | None = None
 
 
 def state_dir(environ: Mapping[str, str]) -> Path:
@@ -29,23 +37,32 @@ def state_dir(environ: Mapping[str, str]) -> Path:
     return Path(base) / "relance"
 
 
-def find_server(server: str | None, token_file: Path | None, environ: Mapping[str, str]) -> ServerAddress:
-    """The server to talk to: options first, then `RELANCE_SERVER` and `RELANCE_TOKEN_FILE`, then the state folder.
+def find_server(
+    server: str | None, token_file: Path | None, environ: Mapping[str, str], site_file: Path = SITE_FILE
+) -> ServerAddress:
+    """The server to talk to: options first, then `RELANCE_SERVER` and `RELANCE_TOKEN_FILE`, the state folder, the site.
 
-    The state folder's admin token is shown only to the state folder's own server. Raises ClientError when there is no
-    address or no token.
+    The state folder's admin token is shown only to the state folder's own server. Without a token munge is asked to
+    prove who we are. Raises ClientError when there is no address, or neither token nor munge.
     """
     folder = state_dir(environ)
     own = _own_server(folder)
-    url = server or environ.get("RELANCE_SERVER") or own
+    url = server or environ.get("RELANCE_SERVER") or own or _site_server(site_file)
     if not url:
         raise ClientError(
-            "no server is known", f"start one with `relance up`, or name it with --server (looked in {folder})"
+            "no server is known",
+            f"start one with `relance up`, or name it with --server (looked in {folder} and {site_file})",
         )
     named = token_file or (Path(environ["RELANCE_TOKEN_FILE"]) if environ.get("RELANCE_TOKEN_FILE") else None)
-    if named is None and url.rstrip("/") != own.rstrip("/"):
-        raise ClientError(f"there is no token for {url}", "name its file with --token-file or RELANCE_TOKEN_FILE")
-    return ServerAddress(url=_with_scheme(url), token=read_token(named or folder / ADMIN_TOKEN_FILE))
+    if named is not None or url.rstrip("/") == own.rstrip("/"):
+        return ServerAddress(url=_with_scheme(url), token=read_token(named or folder / ADMIN_TOKEN_FILE))
+    munge = munge_here(environ)
+    if munge is None:
+        raise ClientError(
+            f"there is no token for {url}, and no munge here",
+            "name the token's file with --token-file or RELANCE_TOKEN_FILE, or ask on a login node",
+        )
+    return ServerAddress(url=_with_scheme(url), munge=munge)
 
 
 def read_token(path: Path) -> str:
@@ -69,6 +86,13 @@ def _own_server(folder: Path) -> str:
         return ""
     url = data.get("url") if isinstance(data, dict) else None
     return url if isinstance(url, str) else ""
+
+
+def _site_server(site_file: Path) -> str:
+    try:
+        return site_file.read_text(encoding="utf-8").strip()
+    except (OSError, ValueError):
+        return ""
 
 
 def _with_scheme(url: str) -> str:

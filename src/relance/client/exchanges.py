@@ -46,14 +46,15 @@ class _Options(TypedDict):
 
 
 def connection(url: str, token: str) -> _Options:
-    """How to connect: with the token, time limits, and no proxy from the environment.
+    """How to connect: with the token if there is one, time limits, and no proxy from the environment.
 
     A proxy would be given the token, and on a cluster one is often set for everything that is not the Internet's
     business. TLS trusts what OpenSSL trusts here, so `SSL_CERT_FILE` counts.
     """
+    proof = {"Authorization": f"Bearer {token}"} if token else {}
     return _Options(
         base_url=url.rstrip("/"),
-        headers={"Authorization": f"Bearer {token}", "User-Agent": "relance"},
+        headers={"User-Agent": "relance", **proof},
         timeout=httpx2.Timeout(ANSWER_S, connect=CONNECT_S),
         verify=ssl.create_default_context() if url.startswith("https:") else False,
         trust_env=False,

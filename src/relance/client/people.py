@@ -14,6 +14,7 @@ from relance.domain.events import AdviceApproved, AdviceDenied, StormCleared
 from relance.domain.stages import EndRunning, Stage, StageSetting
 from relance.ports.tokens import TokenRole
 from relance.recovery.figures import Figures
+from relance.recovery.job_checks import JobCheck
 from relance.recovery.rows import AdviceRow, HistoryRow, IncidentItem, JobRow, JobStage, NodeRow, StageRow
 from relance.recovery.stories import IncidentStory, JobStory
 
@@ -21,9 +22,15 @@ from relance.recovery.stories import IncidentStory, JobStory
 class ApiClient:
     """One call per address of the API. Every call may raise ServerUnreachableError or ServerRefusedError."""
 
-    def __init__(self, url: str, token: str, transport: httpx2.BaseTransport | None = None) -> None:
-        """Talk to the server at `url`; `transport` replaces the network."""
-        self._client = httpx2.Client(**connection(url, token), transport=transport)
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        transport: httpx2.BaseTransport | None = None,
+        proof: httpx2.Auth | None = None,
+    ) -> None:
+        """Talk to the server at `url`, with a token or a proof of who asks; `transport` replaces the network."""
+        self._client = httpx2.Client(**connection(url, token), transport=transport, auth=proof)
 
     def __enter__(self) -> Self:
         return self
@@ -51,6 +58,11 @@ class ApiClient:
     def job_story(self, job: str) -> JobStory:
         """The story of one job."""
         found: JobStory = self._value(JobStory, "GET", f"/jobs/{_part(job)}/story")
+        return found
+
+    def job_check(self, job: str) -> JobCheck:
+        """What is seen of one job, and what would be done."""
+        found: JobCheck = self._value(JobCheck, "GET", f"/jobs/{_part(job)}/check")
         return found
 
     def job_stage(self, job: str) -> JobStage:

@@ -82,6 +82,17 @@ class ClusterSettings(_Strict):
         return roots
 
 
+class MungeSettings(_Strict):
+    """Whether people without a token may ask for their own jobs, and how munge proves who they are."""
+
+    enabled: bool = False
+    """Whether munge credentials are taken. The server's machine needs a munged with the cluster's key."""
+    socket: str = ""
+    """The socket of that munged; empty: where munge itself looks."""
+    command: tuple[str, ...] = Field(default=("unmunge",), min_length=1)
+    """The command (argument list) that decodes a credential."""
+
+
 class ServerSettings(_Strict):
     """The server: history, API and console."""
 
@@ -95,6 +106,7 @@ class ServerSettings(_Strict):
     """A file of mode 0600 whose one line is the database URL."""
     allowed_hosts: tuple[str, ...] = ()
     """Host names under which the console is reached, besides loopback."""
+    munge: MungeSettings = Field(default_factory=MungeSettings)
 
 
 class AgentSettings(_Strict):

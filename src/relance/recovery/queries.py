@@ -14,6 +14,7 @@ from relance.ports.clocks import Clock
 from relance.ports.histories import History
 from relance.recovery import figures, storytelling, subjects, tables
 from relance.recovery.answers import JobFacts
+from relance.recovery.job_checks import JobCheck, job_check
 from relance.recovery.live import Live
 from relance.recovery.rows import AdviceRow, HistoryRow, IncidentItem, JobRow, JobStage, NodeRow, StageRow
 from relance.recovery.sites import Site
@@ -48,6 +49,11 @@ class Queries:
         record = await subjects.job_meant(self._history, text)
         facts = await self._look().facts(record)
         return storytelling.job_story(facts, await self._history.read(Stream.of_job(record.job)))
+
+    async def job_check(self, text: str) -> JobCheck:
+        """What is seen of the job that `text` means, and what would be done."""
+        record = await subjects.job_meant(self._history, text)
+        return job_check(await self._look().facts(record, newest_only=True))
 
     async def incidents(
         self, *, open_only: bool = False, cluster: str | None = None, since: datetime | None = None, limit: int = 200

@@ -14,6 +14,7 @@ from relance.recovery.live import Live
 from relance.recovery.queries import Queries
 from relance.recovery.sites import Site
 from relance.serving.identities import Identities
+from relance.serving.owners import Owners
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 """Host names under which the server always answers; anything else has to be allowed by the site."""
@@ -62,6 +63,7 @@ class ServerParts:
     live: Live | None = None
     web: WebSettings = field(default_factory=WebSettings)
     session_key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
+    owners: Owners = field(default_factory=Owners)
 
     def queries(self) -> Queries:
         """The read side over these parts."""

@@ -1,0 +1,61 @@
+"""What an owner without a token may see and do: the own job's story and switch, and nothing that belongs to others."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import datetime
+
+from relance.domain import events as e
+from relance.domain.records import JobRecord
+from relance.domain.streams import Stream
+from relance.ports.histories import History
+from relance.recovery.ordering import switch
+from relance.recovery.sites import ClusterRules
+from relance.recovery.stories import JobStory
+
+OURSELVES = "relance"
+"""The name under which Relance itself switches a job."""
+_QUOTED = re.compile(r':? ?"[^\n]*"')
+
+
+def signature(record: JobRecord, uid: int) -> str:
+    """How an owner's order is signed in the history."""
+    return f"{record.user or 'the owner'} (uid {uid})"
+
+
+async def switched_by_another(history: History, record: JobRecord, uid: int, now: datetime) -> str:
+    """The name of the person, not the owner, whose switch on the job is in force; empty: there is none.
+
+    A ceiling that Relance set by itself, when it saw another engine at work, is the owner's to lift.
+    """
+    if switch(record, now) is None:
+        return ""
+    last = ""
+    for recorded in await history.read(Stream.of_job(record.job)):
+        if isinstance(recorded.event, e.JobSwitched | e.OwnerDisagreed):
+            last = recorded.event.by
+    return "" if last in (OURSELVES, signature(record, uid)) else last
+
+
+def own_part(story: JobStory, rules: ClusterRules) -> JobStory:
+    """The story without the words of lines that are not from the job's own logs.
+
+    A node's kernel log names other people's processes: what it shows and where it stands is told, the line is not.
+    """
+    items = tuple(replace(item, summary="") for item in story.incidents)
+    quote = story.quote
+    if quote is None or not is_kernel_log(quote.file, rules):
+        return replace(story, incidents=items)
+    hidden = replace(quote, text=f"(a line of the kernel log of {quote.node or 'a node'})")
+    return replace(story, quote=hidden, happened=_without_quotes(story.happened), incidents=items)
+
+
+def _without_quotes(text: str) -> str:
+    return _QUOTED.sub("", text)
+
+
+def is_kernel_log(file: str, rules: ClusterRules) -> bool:
+    """Whether a file is a node's kernel log, by the site's pattern for them."""
+    head, _, tail = rules.kernel_log.partition("{node}")
+    return bool(rules.kernel_log) and file.startswith(head) and file.endswith(tail)
