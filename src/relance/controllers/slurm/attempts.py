@@ -21,6 +21,8 @@ _AGAIN_S = (0.0, 0.3, 0.7, 2.0, 5.0, 15.0, 60.0)
 """After how long accounting is asked again that did not have an end yet, by how often it was asked."""
 _STEPS_LAG_TRIES = 6
 """So often (over 20 s) a step that runs on in accounting is taken for one whose end has not been told yet."""
+_FIRST_TRIES = 3
+"""So often accounting is asked for a first attempt that it does not have."""
 _LIVING_AGAIN_S = 60.0
 """Steps of a running job that somebody asked about are read again after this long (operators.md 3)."""
 _LIVING_MISSING_S = 10.0
@@ -118,12 +120,15 @@ class Attempts:
         ]  # fmt: skip
         return max(0.0, min(waits, default=float("inf")))
 
-    def learn(self, job: SlurmJob, rows: Iterable[AccountedJob], now_s: float) -> Known:
-        """Take in what accounting said about a job that was met."""
+    def learn(self, job: SlurmJob, rows: Iterable[AccountedJob] | None, now_s: float) -> Known:
+        """Take in what accounting said about a job that was met; None: nothing that could be read."""
         raw_id = str(job.job_id)
         known = self._known[raw_id]
-        matched = match(job, rows)
+        matched = match(job, rows or ())
         first = known.first_submitted_at or _first(matched, known)
+        if rows is None or first is None:
+            self._known[raw_id] = replace(known, asked_s=now_s, tries=known.tries + 1)
+            return self._known[raw_id]
         past = {attempt.restart_count: attempt for attempt in known.past} | {
             count: _best(past_attempt(row, count, first), known.ends.get(count))
             for count, row in matched.earlier.items()
@@ -228,7 +233,10 @@ def _numbered(before: Sequence[AccountedJob], count: int) -> dict[int, Accounted
     return found
 
 
-def _first(matched: Matched, known: Known) -> datetime:
+def _first(matched: Matched, known: Known) -> datetime | None:
+    """When the job was first submitted; where accounting lacks that attempt for good, the oldest submission known."""
+    if 0 not in matched.earlier and known.tries < _FIRST_TRIES:
+        return None
     rows = [row for _, row in sorted(matched.earlier.items())]
     seconds = next((row.submitted_at for row in rows if row.submitted_at is not None), None)
     return known.submitted_at if seconds is None else _moment(seconds, known.submitted_at)

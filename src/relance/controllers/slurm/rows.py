@@ -67,6 +67,7 @@ def job_view(job: SlurmJob, told: Told) -> JobView:
         required=job.required_nodes,
         features=features_of(job.features),
         devices=devices_of(job.tres_per_node, job.tres_per_job, job.tres_per_task, job.tres_requested),
+        gpu_count=_gpus(job.tres_allocated or job.tres_requested),
         reservation=job.reservation or "",
         requeue_allowed=job.requeue,
         time_limit_s=job.time_limit_s,
@@ -94,14 +95,15 @@ def submitted_at(job: SlurmJob) -> datetime:
 def past_attempt(row: AccountedJob, restart_count: int, first_submitted_at: datetime) -> PastAttempt:
     """A row of accounting as an attempt that is over."""
     code, signal = _exit(row.exit, row.derived_exit)
+    own = _own_end(row)
     return PastAttempt(
         raw_id=str(row.job_id),
         first_submitted_at=first_submitted_at,
         restart_count=restart_count,
-        state=_ended_as(row),
+        state=accounted_state(own.state if own is not None else row.state),
         nodes=row.nodes,
         started_at=time_of(row.started_at),
-        ended_at=time_of(row.ended_at),
+        ended_at=time_of((own.ended_at if own is not None else None) or row.ended_at),
         exit_code=code,
         exit_signal=signal,
         cancelled_by=row.cancelled_by,
@@ -191,8 +193,12 @@ def _exit(exit_code: ExitCode | None, derived: ExitCode | None) -> tuple[int | N
     return exit_code.code, number if 0 < number <= _LAST_SIGNAL else None
 
 
-def _ended_as(row: AccountedJob) -> JobState:
-    return accounted_state(row.state)
+def _own_end(row: AccountedJob) -> AccountedStep | None:
+    """The batch step, where it tells how the attempt ended by itself before its requeue took over the row (22.05)."""
+    batch = next((step for step in row.steps if step.step_id == "batch"), None)
+    if row.state != "REQUEUED" or batch is None or not accounted_state(batch.state).is_failure:
+        return None
+    return batch
 
 
 def _step_view(step: AccountedStep) -> StepView:

@@ -1,0 +1,75 @@
+"""The three commands that change a job, and the check that nothing else is ever sent. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import UTC, datetime
+
+from relance.domain.advice import Command
+from relance.ports.schedulers import SchedulerRefusedError
+from relance.slurm import commands
+from relance.slurm.commands import Change
+from relance.slurm.errors import SlurmError
+from relance.slurm.hostlists import expand
+
+_NOW = "StartTime=now"
+
+
+def requeue(shown_id: str) -> Command:
+    """Put a job back into the queue."""
+    return Command(argv=commands.requeue(shown_id))
+
+
+def constrain(shown_id: str, exclude: tuple[str, ...], start_at: datetime | None) -> Command:
+    """Set exclusions and start time of a pending job in one update; None: it may start now."""
+    starts_at = 0 if start_at is None else int(start_at.timestamp())
+    return Command(argv=commands.update(shown_id, Change(excluded_nodes=exclude, starts_at=starts_at)))
+
+
+def cancel(shown_id: str) -> Command:
+    """End a job for good."""
+    return Command(argv=commands.cancel(shown_id))
+
+
+def check(command: Command, nodes: Collection[str], arrays: Collection[str]) -> str:
+    """The job that a command is about, if it is one of these three, word by word.
+
+    `nodes` are those that the cluster has, `arrays` the ids that stand for whole arrays. Raises SchedulerRefusedError.
+    """
+    try:
+        job, excluded = _read(command.argv)
+        commands.job_id(job)
+    except SlurmError as error:
+        raise _not_ours(command) from error
+    unknown = sorted(set(excluded) - set(nodes))
+    if unknown:
+        raise SchedulerRefusedError(f"the cluster has no node {', '.join(unknown)}: nothing was sent")
+    if job in arrays:
+        raise SchedulerRefusedError(f"{job} stands for all tasks of an array, not for one job: nothing was sent")
+    return job
+
+
+def _read(argv: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    match argv:
+        case ("scontrol", "requeue", job) | ("scancel", job):
+            return job, ()
+        case ("scontrol", "update", target, nodes, start) if (
+            target.startswith("JobId=") and nodes.startswith("ExcNodeList=") and _is_start(start)
+        ):
+            return target.removeprefix("JobId="), expand(nodes.removeprefix("ExcNodeList="))
+        case _:
+            raise _not_ours(Command(argv=argv))
+
+
+def _is_start(word: str) -> bool:
+    if word == _NOW:
+        return True
+    try:
+        datetime.strptime(word, "StartTime=%Y-%m-%dT%H:%M:%S").replace(tzinfo=UTC)
+    except ValueError:
+        return False
+    return True
+
+
+def _not_ours(command: Command) -> SchedulerRefusedError:
+    return SchedulerRefusedError(f"not a command of this scheduler: {' '.join(command.argv)}")

@@ -1,0 +1,127 @@
+"""Questions to Slurm: run, counted, kept within the budget, and answered in the port's terms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from relance.controllers.slurm.budgets import Budget
+from relance.ports.clocks import Clock
+from relance.ports.schedulers import JobGoneError, SchedulerRefusedError, SchedulerSilentError
+from relance.slurm import commands
+from relance.slurm.errors import RefusedError, SlurmError, UnknownJobError
+from relance.slurm.parsing.accounting import parse_accounting
+from relance.slurm.parsing.glances import Glance, parse_glances
+from relance.slurm.parsing.jobs import parse_jobs
+from relance.slurm.parsing.replies import checked
+from relance.slurm.parsing.settings import parse_settings
+from relance.slurm.parsing.sites import parse_nodes, parse_reservations
+from relance.slurm.parsing.steps import parse_steps
+from relance.slurm.records import AccountedJob, SlurmJob, SlurmStep
+from relance.slurm.running import Commands, new_mark, run
+from relance.slurm.site_records import ControlFacts, Reservation, SlurmNode
+from relance.telemetry.schedulers import SchedulerMeter
+
+_T = TypeVar("_T")
+ANSWER_S = 8.0
+"""How long a question may take; less than a command may, so that a transaction hears of it."""
+READS_PER_S = 2.0
+"""Reads of single jobs outside transactions (operators.md 3)."""
+_READS_AT_ONCE = 4.0
+_MINUTE_S = 60.0
+
+
+class Questions:
+    """Asks one cluster. Every method raises SchedulerSilentError when there is no answer that can be read."""
+
+    def __init__(self, runner: Commands, clock: Clock, meter: SchedulerMeter, *, per_minute: float) -> None:
+        """Take how commands are run, and how many may be run in a minute outside transactions."""
+        self._runner = runner
+        self._clock = clock
+        self._meter = meter
+        self._all = Budget(per_s=per_minute / _MINUTE_S, burst=per_minute / 2, clock=clock, meter=meter)
+        self._reads = Budget(per_s=READS_PER_S, burst=_READS_AT_ONCE, clock=clock, meter=meter)
+
+    async def glances(self, *, urgent: bool) -> tuple[Glance, ...]:
+        """The whole queue at a glance."""
+        mark = new_mark()
+        return await self._ask(
+            "glance", commands.glance(mark=mark), lambda answer: parse_glances(answer, mark=mark), urgent=urgent
+        )
+
+    async def jobs(self, *, urgent: bool) -> tuple[SlurmJob, ...]:
+        """The whole queue in full."""
+        return await self._ask("jobs", commands.all_jobs(), parse_jobs, urgent=urgent)
+
+    async def some_jobs(self, ids: Sequence[str], *, urgent: bool) -> tuple[SlurmJob, ...]:
+        """Some jobs in full, and on old releases all others too. Raises JobGoneError where Slurm knows none of them."""
+        return await self._ask("jobs", commands.some_jobs(ids), parse_jobs, urgent=urgent)
+
+    async def job(self, raw_id: str, *, urgent: bool) -> tuple[SlurmJob, ...]:
+        """One job in full, within the budget of single reads. Raises JobGoneError."""
+        if not urgent:
+            await self._reads.take()
+        return await self._ask("job", commands.some_jobs((raw_id,)), parse_jobs, urgent=True)
+
+    async def steps(self, ids: Sequence[str], *, urgent: bool) -> tuple[SlurmStep, ...]:
+        """The living steps of some jobs."""
+        mark = new_mark()
+        asked = commands.living_steps(mark=mark, ids=ids)
+        return await self._ask("steps", asked, lambda answer: parse_steps(answer, mark=mark), urgent=urgent)
+
+    async def accounting(self, ids: Sequence[str], *, urgent: bool) -> tuple[AccountedJob, ...]:
+        """What accounting has of some jobs, all their attempts."""
+        mark = new_mark()
+        asked = commands.accounting_of(ids, mark=mark)
+        return await self._ask("accounting", asked, lambda answer: parse_accounting(answer, mark=mark), urgent=urgent)
+
+    async def nodes(self, *, urgent: bool) -> tuple[SlurmNode, ...]:
+        """All nodes."""
+        return await self._ask("nodes", commands.nodes(), parse_nodes, urgent=urgent)
+
+    async def reservations(self, *, urgent: bool) -> tuple[Reservation, ...]:
+        """All reservations."""
+        return await self._ask("reservations", commands.reservations(), parse_reservations, urgent=urgent)
+
+    async def settings(self) -> ControlFacts:
+        """What the site set."""
+        return await self._ask("settings", commands.settings(), parse_settings, urgent=False)
+
+    async def rights(self, argv: Sequence[str], parse: Callable[[bytes], _T]) -> _T:
+        """What accounting says of our own account."""
+        return await self._ask("rights", argv, parse, urgent=False)
+
+    async def change(self, argv: Sequence[str], time_limit_s: float) -> None:
+        """Have something changed. Raises SchedulerRefusedError and JobGoneError too."""
+        self._all.note()
+        output = await run(self._runner, argv, time_limit_s=time_limit_s)
+        try:
+            checked(output)
+        except SlurmError as error:
+            self._meter.asked("change", output.wall_s, failed=True)
+            if isinstance(error, UnknownJobError):
+                raise JobGoneError(str(error)) from error
+            if isinstance(error, RefusedError):
+                raise SchedulerRefusedError(error.text or str(error)) from error
+            raise SchedulerSilentError(str(error)) from error
+        self._meter.asked("change", output.wall_s, failed=False)
+
+    async def _ask(self, kind: str, argv: Sequence[str], parse: Callable[[bytes], _T], *, urgent: bool) -> _T:
+        if urgent:
+            self._all.note()
+        else:
+            await self._all.take()
+        output = await run(self._runner, argv, time_limit_s=ANSWER_S)
+        is_answered = False
+        try:
+            answer = parse(checked(output))
+            is_answered = True
+        except UnknownJobError as error:
+            is_answered = True
+            raise JobGoneError(str(error)) from error
+        except SlurmError as error:
+            # A question that is refused is one that was not answered.
+            raise SchedulerSilentError(str(error)) from error
+        finally:
+            self._meter.asked(kind, output.wall_s, failed=not is_answered)
+        return answer

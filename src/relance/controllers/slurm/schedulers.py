@@ -1,0 +1,324 @@
+"""`SlurmScheduler`: the port to a real Slurm, by its own commands on this host and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime
+
+from relance.controllers.slurm import orders
+from relance.controllers.slurm.attempts import Attempts, Known
+from relance.controllers.slurm.budgets import Interval
+from relance.controllers.slurm.kinds import only_watched
+from relance.controllers.slurm.logs import logs_of
+from relance.controllers.slurm.presences import somebody_at_work
+from relance.controllers.slurm.questions import Questions
+from relance.controllers.slurm.queues import Queue, array_ids
+from relance.controllers.slurm.rows import Told, job_view
+from relance.controllers.slurm.settings import SlurmSettings
+from relance.controllers.slurm.sites import Site, SiteReader, has_accounting
+from relance.controllers.slurm.states import job_state
+from relance.controllers.slurm.wishes import Wishes
+from relance.domain.advice import Command
+from relance.domain.views import ClusterReport, JobState, JobView
+from relance.ports.clocks import Clock
+from relance.ports.schedulers import JobGoneError, SchedulerSilentError
+from relance.slurm.errors import SlurmError
+from relance.slurm.parsing.jobs import pick_job
+from relance.slurm.records import AccountedJob, SlurmJob, SlurmStep
+from relance.telemetry.schedulers import SchedulerMeter
+
+_PREPARED_S = 30.0
+_SENT_S = 150.0
+"""A job is read without waiting for a budget for so long after a command about it was prepared, or sent: a transaction
+goes on. While one that was sent may go on, whole looks do not wait either."""
+_MOST_IDS = 500
+"""So many jobs are asked of accounting in one question; the rest with the next look."""
+_PAUSES_S = (0.1, 0.2, 0.4)
+"""Accounting hears of an end up to some tenths of a second after slurmctld (seen: 0.2 s)."""
+_LEAST_WAIT_S = 0.05
+_NODE_SIGNS = (JobState.NODE_FAIL, JobState.BOOT_FAIL, JobState.FAILED, JobState.COMPLETING, JobState.UNKNOWN)
+
+
+class SlurmScheduler:
+    """Implements `relance.ports.schedulers.Scheduler`."""
+
+    def __init__(self, settings: SlurmSettings, clock: Clock) -> None:
+        """Take how the cluster is reached; nothing is asked yet."""
+        meter = SchedulerMeter(settings.cluster)
+        self._settings = settings
+        self._clock = clock
+        self._questions = Questions(settings.commands, clock, meter, per_minute=settings.budget_per_minute)
+        self._queue = Queue(self._questions, clock)
+        self._sites = SiteReader(
+            self._questions, clock, meter, account=settings.account,
+            intervals_s=(settings.nodes_s, settings.settings_s),
+        )  # fmt: skip
+        self._looks = Interval("jobs", settings.poll_s, meter)
+        self._attempts = Attempts(settings.cluster)
+        self._wishes = Wishes(settings.limits, clock, read_files=settings.read_wish_files)
+        self._site: Site | None = None
+        self._urgent: dict[str, float] = {}
+        self._sent_s = float("-inf")
+        self._at_work: dict[str, tuple[int | None, tuple[SlurmStep, ...]]] = {}
+        self._made: dict[str, tuple[tuple[object, ...], JobView]] = {}
+
+    @property
+    def cluster(self) -> str:
+        """The cluster's name."""
+        return self._settings.cluster
+
+    async def look(self) -> ClusterReport:
+        as_of, begun_s = self._clock.now(), self._clock.monotonic()
+        urgent = begun_s - self._sent_s < _SENT_S
+        if urgent:
+            self._sites.hurry()
+        await self._know_site()
+        changed = await self._queue.look(urgent=urgent)
+        self._looks.asked(begun_s, self._clock.monotonic())
+        problems: list[str] = []
+        for raw_id in changed:
+            problems += self._meet(self._queue.jobs.get(raw_id))
+        site, told, _ = await asyncio.gather(
+            self._sites.read(), self._account(urgent=urgent), self._wishes.prepare(self._queue.jobs.values())
+        )
+        self._site = site
+        views = self._views(site)
+        return ClusterReport(
+            cluster=self.cluster,
+            session="",
+            sequence=0,
+            as_of=as_of,
+            facts=site.facts,
+            jobs=tuple(view for view in views if view is not None),
+            nodes=site.nodes,
+            past=self._attempts.past(begun_s),
+            windows=site.windows,
+            complete=not problems and all(view is not None for view in views),
+            problems=(*site.problems, *problems, *told),
+        )
+
+    async def read(self, raw_id: str) -> JobView:
+        if not raw_id.isascii() or not raw_id.isdecimal():
+            raise SchedulerSilentError(f"not the id of a job: {raw_id!r}")
+        urgent = self._is_urgent(raw_id)
+        site = await self._know_site()
+        job = await self._record(raw_id, urgent=urgent)
+        if problems := self._meet(job):
+            raise SchedulerSilentError(problems[0])
+        self._queue.take(job)
+        self._attempts.want_steps(raw_id, self._clock.monotonic())
+        await asyncio.gather(self._account_one(raw_id, urgent=urgent), self._wishes.prepare((job,)))
+        view = self._view(job, site)
+        if view is None:
+            raise SchedulerSilentError(f"when job {raw_id} was first submitted cannot be read from accounting")
+        return view
+
+    def requeue(self, job: JobView) -> Command:
+        return orders.requeue(self._shown(job))
+
+    def constrain(self, job: JobView, exclude: tuple[str, ...], start_at: datetime | None) -> Command:
+        return orders.constrain(self._shown(job), exclude, start_at)
+
+    def cancel(self, job: JobView) -> Command:
+        return orders.cancel(self._shown(job))
+
+    async def send(self, command: Command, time_limit_s: float) -> None:
+        await self._know_site()
+        arrays = array_ids(self._queue.jobs.values())
+        shown_id = orders.check(command, self._sites.node_names, arrays)
+        raw_ids = [raw_id for raw_id, job in self._queue.jobs.items() if _named(job) == shown_id]
+        try:
+            await self._questions.change(command.argv, time_limit_s)
+        finally:
+            self._sent_s = self._clock.monotonic()
+            self._sites.hurry()
+            for raw_id in raw_ids:
+                self._hasten(raw_id, _SENT_S)
+                self._queue.doubt(raw_id)
+
+    async def changed(self, timeout_s: float) -> None:
+        """Slurm tells nobody of a change: what is waited for is the next look, or accounting that lags behind."""
+        wait_s = min(timeout_s, self._settings.poll_s)
+        if self._looks.seconds > self._settings.poll_s:
+            wait_s += self._settings.poll_s
+        soon_s = self._attempts.next_s(self._clock.monotonic())
+        await self._clock.sleep(max(_LEAST_WAIT_S, min(wait_s, soon_s)))
+
+    async def close(self) -> None:
+        self._wishes.close()
+
+    async def _know_site(self) -> Site:
+        """The cluster, read now if it never was; whether there is accounting decides how jobs are told apart."""
+        if self._site is None:
+            self._site = await self._sites.read()
+            self._attempts.has_accounting = has_accounting(self._site.control)
+        return self._site
+
+    def _meet(self, job: SlurmJob | None) -> list[str]:
+        """Take in a record; gives why it cannot be placed."""
+        if job is None:
+            return []
+        before = self._attempts.known(str(job.job_id))
+        try:
+            known = self._attempts.meet(job)
+        except ValueError as error:
+            return [str(error)]
+        is_new_attempt = before is not None and before.restart_count != known.restart_count
+        if is_new_attempt or (before is not None and before.state is not known.state and known.state in _NODE_SIGNS):
+            self._sites.hurry()
+        return []
+
+    async def _account(self, *, urgent: bool) -> list[str]:
+        """Ask accounting, in one question, about all that it owes; gives what went wrong."""
+        now_s = self._clock.monotonic()
+        missed = self._attempts.missed(self._queue.jobs)
+        self._wishes.keep_only(self._queue.jobs.values())
+        self._at_work = {raw_id: kept for raw_id, kept in self._at_work.items() if raw_id in self._queue.jobs}
+        self._made = {raw_id: kept for raw_id, kept in self._made.items() if raw_id in self._queue.jobs}
+        owed = self._attempts.owed(now_s)[:_MOST_IDS]
+        ids = [*owed, *missed]
+        if not ids:
+            return []
+        problems = await self._learn(owed, missed, urgent=urgent)
+        living = [raw_id for raw_id in owed if self._lives(raw_id)]
+        return [*problems, *(await self._see_steps(living, urgent=urgent))]
+
+    async def _account_one(self, raw_id: str, *, urgent: bool) -> None:
+        """Ask about one job; its end is asked for again, as accounting hears of it a moment later."""
+        for pause_s in (0.0, *_PAUSES_S):
+            if raw_id not in self._attempts.owed(self._clock.monotonic() + pause_s):
+                break
+            if pause_s:
+                await self._clock.sleep(pause_s)
+            asked = [self._learn([raw_id], {}, urgent=urgent)]
+            if self._lives(raw_id):
+                asked.append(self._see_steps([raw_id], urgent=urgent))
+            await asyncio.gather(*asked)
+            if self._lives(raw_id):
+                break
+
+    async def _learn(self, owed: Sequence[str], missed: dict[str, Known], *, urgent: bool) -> list[str]:
+        ids = [*owed, *missed]
+        rows: tuple[AccountedJob, ...] = ()
+        try:
+            rows = await self._questions.accounting(ids, urgent=urgent)
+            problems = []
+        except (SchedulerSilentError, JobGoneError) as error:
+            problems = [f"accounting cannot be read: {error}"]
+        now_s = self._clock.monotonic()
+        by_id: dict[int, list[AccountedJob]] = {}
+        for row in rows:
+            by_id.setdefault(row.job_id, []).append(row)
+        for raw_id in owed:
+            job = self._queue.jobs.get(raw_id)
+            if job is not None:
+                self._attempts.learn(job, None if problems else by_id.get(job.job_id, []), now_s)
+        for raw_id, known in missed.items():
+            self._attempts.bury(raw_id, known, by_id.get(int(raw_id), []), now_s)
+        return problems
+
+    async def _see_steps(self, ids: Sequence[str], *, urgent: bool) -> list[str]:
+        """Look at the steps that live now, of jobs that somebody asks about."""
+        if not ids:
+            return []
+        try:
+            steps = await self._questions.steps(ids, urgent=urgent)
+        except (SchedulerSilentError, JobGoneError) as error:
+            return [f"the steps of running jobs cannot be read: {error}"]
+        for raw_id in ids:
+            job = self._queue.jobs.get(raw_id)
+            if job is not None:
+                own = tuple(step for step in steps if step.job_id in (raw_id, job.shown_id))
+                self._at_work[raw_id] = (job.restart_count, own)
+        return []
+
+    async def _record(self, raw_id: str, *, urgent: bool) -> SlurmJob:
+        try:
+            return pick_job(await self._questions.job(raw_id, urgent=urgent), raw_id)
+        except SlurmError as error:
+            raise JobGoneError(str(error)) from error
+
+    def _views(self, site: Site) -> list[JobView | None]:
+        """The jobs that are served. None: one that cannot be told of, as not all of it could be read."""
+        served = [job for job in self._queue.jobs.values() if self._is_served(job) and self._is_watched(job)]
+        # Whoever's jobs are served may have a copy elsewhere, which the guard against two writers has to see.
+        users = {job.uid for job in served}
+        chosen = {job.job_id for job in served}
+        others = [job for job in self._queue.jobs.values() if job.uid in users and job.job_id not in chosen]
+        return [self._view(job, site) for job in (*served, *others)]
+
+    def _view(self, job: SlurmJob, site: Site) -> JobView | None:
+        raw_id = str(job.job_id)
+        known = self._attempts.known(raw_id)
+        if known is None or known.first_submitted_at is None:
+            return None
+        mark = (job, known, self._wishes.mark(job), self._at_work.get(raw_id), site.facts.release, site.rights)
+        kept = self._made.get(raw_id)
+        if kept is not None and all(one is other or one == other for one, other in zip(kept[0], mark, strict=True)):
+            return kept[1]
+        view = self._make(job, known, known.first_submitted_at, site)
+        self._made[raw_id] = (mark, view)
+        return view
+
+    def _make(self, job: SlurmJob, known: Known, first_submitted_at: datetime, site: Site) -> JobView:
+        wish = self._wishes.wish_of(job)
+        paths, notes = logs_of(job, wish)
+        restart_count, steps = self._at_work.get(str(job.job_id), (None, ()))
+        told = Told(
+            first_submitted_at=first_submitted_at,
+            wish=wish,
+            steps=known.steps if job_state(job.states) is not JobState.PENDING else (),
+            cancelled_by=known.cancelled_by,
+            log_paths=paths,
+            log_notes=notes,
+            somebody_at_work=somebody_at_work(job, steps if restart_count == job.restart_count else None),
+            only_watched=self._not_served(job, site)
+            or only_watched(job, self._wishes.own_wish(job), site.facts.release),
+        )
+        return job_view(job, told)
+
+    def _is_served(self, job: SlurmJob) -> bool:
+        wanted = self._settings.partitions
+        return not wanted or any(part in wanted for part in (job.partition or "").split(","))
+
+    def _is_watched(self, job: SlurmJob) -> bool:
+        opted_in = self._settings.opted_in
+        if self._settings.watch_all or opted_in is None:
+            return True
+        if any(part in opted_in for part in (job.partition or "").split(",")):
+            return True
+        return self._wishes.wish_of(job).mode is not None
+
+    def _not_served(self, job: SlurmJob, site: Site) -> str:
+        if not self._is_served(job):
+            return f"its partition {job.partition} is not served: the site's setting `partitions` does not name it"
+        rights = site.rights
+        if not rights.may_act_everywhere and rights.coordinates and job.account not in rights.coordinates:
+            return f"{rights.user} may act for {', '.join(rights.coordinates)}, not for its account {job.account}"
+        return ""
+
+    def _lives(self, raw_id: str) -> bool:
+        known = self._attempts.known(raw_id)
+        return known is not None and known.state is JobState.RUNNING
+
+    def _shown(self, job: JobView) -> str:
+        """The id as commands take it; that of an array's task, as its raw id may stand for the whole array."""
+        self._hasten(job.raw_id, _PREPARED_S)
+        record = self._queue.jobs.get(job.raw_id)
+        return _named(record) if record is not None else job.raw_id
+
+    def _hasten(self, raw_id: str, seconds: float) -> None:
+        until_s = self._clock.monotonic() + seconds
+        self._urgent[raw_id] = max(until_s, self._urgent.get(raw_id, 0.0))
+
+    def _is_urgent(self, raw_id: str) -> bool:
+        """Whether a transaction with this job may be under way."""
+        now_s = self._clock.monotonic()
+        self._urgent = {each: until_s for each, until_s in self._urgent.items() if until_s > now_s}
+        return raw_id in self._urgent
+
+
+def _named(job: SlurmJob) -> str:
+    is_task = job.array_job_id is not None and job.array_task_id is not None
+    return job.shown_id if is_task else str(job.job_id)

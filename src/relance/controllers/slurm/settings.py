@@ -1,0 +1,67 @@
+"""How a Slurm cluster is reached and how often it is asked. Times in seconds."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from relance.domain.limits import Limits
+from relance.slurm.running import Commands
+
+
+def own_account() -> tuple[str, int]:
+    """Name and uid of the user as whom this process runs; a uid without a name stands for itself."""
+    uid = os.geteuid()
+    try:
+        return pwd.getpwuid(uid).pw_name, uid
+    except KeyError:
+        return str(uid), uid
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlurmSettings:
+    """One cluster. The intervals' defaults are those of operators.md 3; all but `poll_s` count from read to read.
+
+    Attributes:
+        cluster: The name under which it is known to us.
+        commands: Where Slurm's commands are, and how they are started.
+        account: Name and uid of the user as which they run.
+        partitions: Those that are served; empty: all.
+        opted_in: Partitions whose jobs need no wish; None: all.
+        watch_all: Whether jobs that nobody opted in are watched too.
+        read_wish_files: Whether `.relance.yaml` is looked for in jobs' folders.
+        poll_s: How often the queue is looked at.
+        nodes_s: How often nodes and reservations are read.
+        settings_s: How often the settings of Slurm are read.
+        requests_per_minute: How many commands may be run outside transactions.
+        limits: The site's: jobs' own wishes are clipped by them.
+    """
+
+    cluster: str
+    commands: Commands = field(default_factory=Commands)
+    account: tuple[str, int] = field(default_factory=own_account)
+    partitions: tuple[str, ...] = ()
+    opted_in: tuple[str, ...] | None = ()
+    watch_all: bool = True
+    read_wish_files: bool = True
+    poll_s: float = 10.0
+    nodes_s: float = 30.0
+    settings_s: float = 60.0
+    requests_per_minute: float | None = None
+    limits: Limits = field(default_factory=Limits)
+
+    @property
+    def budget_per_minute(self) -> float:
+        """The budget: 60, and where the queue is looked at more often, twice what that takes."""
+        if self.requests_per_minute is not None:
+            return self.requests_per_minute
+        return max(60.0, 4 * 60.0 / self.poll_s)
+
+
+def commands_of(bin_dir: Path | None, conf: Path | None) -> Commands:
+    """How the commands of an installation are started."""
+    return Commands(
+        bin_dir=str(bin_dir) if bin_dir is not None else None, slurm_conf=str(conf) if conf is not None else None
+    )

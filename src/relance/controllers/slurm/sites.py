@@ -1,0 +1,160 @@
+"""What is read of the cluster besides its jobs, each at its own interval: nodes, reservations, settings, rights."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from relance.controllers.slurm import rights as rights_of
+from relance.controllers.slurm.budgets import Interval
+from relance.controllers.slurm.fitness import Level, Rights, fitness
+from relance.controllers.slurm.questions import Questions
+from relance.controllers.slurm.rows import node_view, time_of, window_of
+from relance.domain.views import NodeView, SchedulerFacts, Window
+from relance.ports.clocks import Clock
+from relance.ports.schedulers import SchedulerSilentError
+from relance.slurm.errors import SlurmError
+from relance.slurm.site_records import ControlFacts
+from relance.telemetry.schedulers import SchedulerMeter
+
+_HURRY_S = 2.0
+"""Nodes are read no more often than this, whatever asks for them."""
+_STALE_INTERVALS = 3
+"""Nodes that could not be read for so many intervals are not reported any more."""
+_RIGHTS_S = 300.0
+_REQUEUE_DELAY_S = 120.0
+"""Slurm's own `cred_expire`, which a requeued job waits for (slurm.md 2)."""
+_FOREVER_S = 86_400.0 * 3650
+"""MinJobAge=0: ended jobs are never forgotten."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """The cluster as it was read last."""
+
+    control: ControlFacts
+    facts: SchedulerFacts
+    rights: Rights
+    nodes: tuple[NodeView, ...]
+    windows: tuple[Window, ...]
+    problems: tuple[str, ...] = ()
+
+
+class SiteReader:
+    """Keeps what was read for as long as it is good."""
+
+    def __init__(
+        self, questions: Questions, clock: Clock, meter: SchedulerMeter, *, account: tuple[str, int],
+        intervals_s: tuple[float, float],
+    ) -> None:  # fmt: skip
+        """Take our account (name and uid), and the intervals of nodes and of settings."""
+        self._questions = questions
+        self._clock = clock
+        self._user, self._uid = account
+        nodes_s, settings_s = intervals_s
+        self._nodes_due = Interval("nodes", nodes_s, meter)
+        self._settings_due = Interval("settings", settings_s, meter)
+        self._rights_due = Interval("rights", _RIGHTS_S, meter)
+        self._control: ControlFacts | None = None
+        self._rights: Rights | None = None
+        self._nodes: tuple[NodeView, ...] | None = None
+        self._windows: tuple[Window, ...] = ()
+        self._nodes_s = float("-inf")
+        self._is_hurried = False
+
+    @property
+    def node_names(self) -> frozenset[str]:
+        """The nodes that the cluster has, as far as they were read."""
+        return frozenset(node.name for node in self._nodes or ())
+
+    @property
+    def release(self) -> str:
+        """The release that answers; empty before the first read."""
+        return self._control.release if self._control is not None else ""
+
+    def hurry(self) -> None:
+        """Something happened to a node, or is about to be decided on: read them with the next look."""
+        self._is_hurried = True
+
+    async def read(self) -> Site:
+        """The cluster, read anew where it is due. Raises SchedulerSilentError while something was never read."""
+        problems = [text for text in await asyncio.gather(self.read_nodes(), self._read_control()) if text]
+        control, rights = self._control, self._rights
+        if control is None or rights is None or self._nodes is None:
+            raise SchedulerSilentError("; ".join(problems) or "the cluster's settings are not known yet")
+        age_s = self._clock.monotonic() - self._nodes_s
+        is_stale = age_s > _STALE_INTERVALS * self._nodes_due.seconds
+        return Site(
+            control=control,
+            facts=facts_of(control, rights),
+            rights=rights,
+            nodes=() if is_stale else self._nodes,
+            windows=self._windows,
+            problems=tuple(problems),
+        )
+
+    async def read_nodes(self) -> str:
+        """Read nodes and reservations if they are due; gives what went wrong."""
+        begun_s = self._clock.monotonic()
+        hurried = self._is_hurried and begun_s - self._nodes_s >= _HURRY_S
+        if not hurried and not self._nodes_due.is_due(begun_s):
+            return ""
+        try:
+            nodes = await self._questions.nodes(urgent=hurried)
+            answered_s = self._clock.monotonic()
+            reservations = await self._questions.reservations(urgent=hurried)
+        except SchedulerSilentError as error:
+            return f"nodes cannot be read: {error}"
+        self._nodes = tuple(node_view(node) for node in nodes)
+        self._windows = tuple(window for each in reservations if (window := window_of(each)) is not None)
+        self._nodes_s = begun_s
+        self._is_hurried = False
+        self._nodes_due.asked(begun_s, answered_s)
+        return ""
+
+    async def _read_control(self) -> str:
+        begun_s = self._clock.monotonic()
+        text = ""
+        if self._settings_due.is_due(begun_s):
+            try:
+                self._control = await self._questions.settings()
+                self._settings_due.asked(begun_s, self._clock.monotonic())
+            except SchedulerSilentError as error:
+                text = f"the settings of Slurm cannot be read: {error}"
+        return text or await self._read_rights()
+
+    async def _read_rights(self) -> str:
+        begun_s = self._clock.monotonic()
+        if not self._rights_due.is_due(begun_s):
+            return ""
+        try:
+            asked = rights_of.question(self._user)
+            self._rights = await self._questions.rights(
+                asked, lambda answer: rights_of.parse(answer, self._user, self._uid)
+            )
+            self._rights_due.asked(begun_s, self._clock.monotonic())
+        except (SchedulerSilentError, SlurmError) as error:
+            # Rights that cannot be read are none: nothing is done with them.
+            self._rights = Rights(user=self._user, uid=self._uid, admin_level=None)
+            return f"our rights cannot be read: {error}"
+        return ""
+
+
+def facts_of(control: ControlFacts, rights: Rights) -> SchedulerFacts:
+    """What the scheduler says of itself, and what our account may do."""
+    lacking = [item for item in fitness(control, rights) if item.level in (Level.BLOCKS_ACT, Level.UNREADABLE)]
+    age_s = control.min_job_age_s
+    return SchedulerFacts(
+        release=control.release,
+        booted_at=time_of(control.booted_at),
+        min_job_age_s=300.0 if age_s is None else float(age_s) or _FOREVER_S,
+        # One second more than the credential lives (seen: 121 s).
+        requeue_delay_s=1.0 + (_REQUEUE_DELAY_S if control.cred_expire_s is None else float(control.cred_expire_s)),
+        may_act=rights.may_act_everywhere or bool(rights.coordinates),
+        lacks=tuple(f"{item.text}; {item.remedy}" if item.remedy else item.text for item in lacking),
+    )
+
+
+def has_accounting(control: ControlFacts) -> bool:
+    """Whether the cluster writes down what became of jobs."""
+    return control.accounting_type not in (None, "none", "accounting_storage/none")

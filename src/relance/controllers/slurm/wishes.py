@@ -1,0 +1,93 @@
+"""What jobs ask for: the comment in the record, and the file in the work directory, read once for each attempt."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from relance.controllers.slurm.wish_files import FILE_NAME, MOST_AT_ONCE, Found, Place, WishFiles
+from relance.domain.limits import Limits
+from relance.domain.views import Wish
+from relance.domain.wishes import join_wishes, parse_wish
+from relance.ports.clocks import Clock
+from relance.slurm.records import SlurmJob
+
+_WAIT_S = 0.5
+"""How long a look waits for files; what comes later counts from the next look on."""
+_AGAIN_S = 60.0
+_UNREAD = f"{FILE_NAME} has not been read yet"
+
+_Attempt = tuple[int, int | None, int | None]
+
+
+class Wishes:
+    """The wishes of one cluster's jobs. Until a job's file is looked for, it stays in observe."""
+
+    def __init__(self, limits: Limits, clock: Clock, *, read_files: bool = True) -> None:
+        """Clip by the site's limits."""
+        self._limits = limits
+        self._clock = clock
+        self._files = WishFiles()
+        self._read_files = read_files
+        self._found: dict[_Attempt, tuple[Found, float]] = {}
+        self._reading: dict[_Attempt, asyncio.Task[None]] = {}
+
+    async def prepare(self, jobs: Iterable[SlurmJob]) -> None:
+        """Look for the files of attempts that are new, for a while, and no more than some at once."""
+        now_s = self._clock.monotonic()
+        for job in jobs:
+            if len(self._reading) >= MOST_AT_ONCE:
+                break
+            if self._is_wanted(job, now_s):
+                attempt = _attempt(job)
+                self._reading[attempt] = asyncio.create_task(self._read(attempt, job), name="relance-wish")
+        if self._reading:
+            await asyncio.wait(self._reading.values(), timeout=_WAIT_S)
+
+    def wish_of(self, job: SlurmJob) -> Wish:
+        """What the job asks for, as far as it was read."""
+        comment = job.comment or ""
+        if not self._has_file(job):
+            return parse_wish(comment, self._limits)
+        kept = self._found.get(_attempt(job))
+        return join_wishes(comment, kept[0].in_file if kept is not None else _UNREAD, self._limits)
+
+    def mark(self, job: SlurmJob) -> object:
+        """What the wish rests on besides the record: the same object for as long as nothing new was read."""
+        return self._found.get(_attempt(job))
+
+    def own_wish(self, job: SlurmJob) -> Wish:
+        """What the job's own comment asks for."""
+        return parse_wish(job.comment or "", self._limits)
+
+    def keep_only(self, jobs: Iterable[SlurmJob]) -> None:
+        """Forget the attempts that are not among these."""
+        there = {_attempt(job) for job in jobs}
+        self._found = {attempt: found for attempt, found in self._found.items() if attempt in there}
+
+    def close(self) -> None:
+        """Wait for no more files."""
+        for task in self._reading.values():
+            task.cancel()
+
+    def _has_file(self, job: SlurmJob) -> bool:
+        """Whether the file counts for this job: an array is opted in by its own comment alone."""
+        return self._read_files and job.array_job_id is None and bool(job.work_dir)
+
+    def _is_wanted(self, job: SlurmJob, now_s: float) -> bool:
+        attempt = _attempt(job)
+        if not self._has_file(job) or attempt in self._reading:
+            return False
+        kept = self._found.get(attempt)
+        return kept is None or (not kept[0].is_final and now_s - kept[1] >= _AGAIN_S)
+
+    async def _read(self, attempt: _Attempt, job: SlurmJob) -> None:
+        try:
+            found = await self._files.read(Place(work_dir=job.work_dir or "", owner_uid=job.uid))
+            self._found[attempt] = (found, self._clock.monotonic())
+        finally:
+            self._reading.pop(attempt, None)
+
+
+def _attempt(job: SlurmJob) -> _Attempt:
+    return job.job_id, job.restart_count, job.submitted_at
