@@ -178,8 +178,10 @@ class History(Protocol):
         """The bytes of one attachment."""
         ...
 
-    async def jobs(self, cluster: str | None = None, limit: int = 1000) -> tuple[JobRecord, ...]:
-        """Jobs, most recently changed first."""
+    async def jobs(
+        self, cluster: str | None = None, limit: int = 1000, changed_since: datetime | None = None
+    ) -> tuple[JobRecord, ...]:
+        """Jobs, most recently changed first; `changed_since` leaves out those without an event since then."""
         ...
 
     async def find_jobs(self, text: str) -> tuple[JobRecord, ...]:

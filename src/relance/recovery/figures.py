@@ -91,9 +91,9 @@ def figures(incidents: Iterable[Incident], since: datetime | None, now: datetime
         open=sum(incident.is_open for incident in every),
         whole=_kind_figures("all", "all", every),
         kinds=tuple(sorted(rows, key=lambda row: (-row.incidents, row.kind))),
-        ends=_counts(incident.end.value for incident in every if incident.end is not None),
-        domains=_counts(_kind(incident)[1] for incident in every),
-        actions=_counts(incident.advice.action.value for incident in every if incident.advice is not None),
+        ends=counts(incident.end.value for incident in every if incident.end is not None),
+        domains=counts(_kind(incident)[1] for incident in every),
+        actions=counts(incident.advice.action.value for incident in every if incident.advice is not None),
     )
 
 
@@ -109,6 +109,11 @@ def spread(values: Iterable[float | None]) -> Spread:
         p90_s=_percentile(known, 0.9),
         p99_s=_percentile(known, 0.99),
     )
+
+
+def counts(names: Iterable[str]) -> tuple[Count, ...]:
+    """How often each name comes, the most frequent first."""
+    return tuple(Count(name=name, number=number) for name, number in Counter(names).most_common())
 
 
 def _percentile(values: list[float], share: float) -> float:
@@ -136,7 +141,3 @@ def _kind_figures(kind: str, domain: str, incidents: Iterable[Incident]) -> Kind
         step=over(time_to_step_s),
         progress=over(time_to_progress_s),
     )
-
-
-def _counts(names: Iterable[str]) -> tuple[Count, ...]:
-    return tuple(Count(name=name, number=number) for name, number in Counter(names).most_common())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from datetime import datetime
 
@@ -16,6 +17,9 @@ from relance.recovery import figures, storytelling, subjects, tables
 from relance.recovery.answers import JobFacts
 from relance.recovery.job_checks import JobCheck, job_check
 from relance.recovery.live import Live
+from relance.recovery.proving.gathering import Scope, gather
+from relance.recovery.proving.reports import proofs
+from relance.recovery.proving.values import Proofs
 from relance.recovery.rows import AdviceRow, HistoryRow, IncidentItem, JobRow, JobStage, NodeRow, StageRow
 from relance.recovery.sites import Site
 from relance.recovery.stories import IncidentStory, JobStory
@@ -127,6 +131,11 @@ class Queries:
         """The figures of incidents opened since then; at most the newest 10 000."""
         rows = await self._history.incidents(cluster=cluster, since=since, limit=10_000)
         return figures.figures((row.incident for row in rows), since, self._clock.now())
+
+    async def proofs(self, since: datetime, cluster: str | None = None, partition: str | None = None) -> Proofs:
+        """What observing proved since then. Raises NotKnownError for a cluster or partition without jobs."""
+        evidence = await gather(self._history, self._site, self._live, self._clock, Scope(since, cluster, partition))
+        return await asyncio.to_thread(proofs, evidence)
 
     def _look(self) -> _Look:
         return _Look(self._history, self._site, self._live, self._clock.now())

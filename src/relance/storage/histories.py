@@ -187,8 +187,11 @@ class SqlHistory:
 
     # ----------------------------------------------------------------------------------------------------- questions
 
-    async def jobs(self, cluster: str | None = None, limit: int = 1000) -> tuple[JobRecord, ...]:
-        return await self._database.read(lambda connection: queries.jobs(connection, self._records, cluster, limit))
+    async def jobs(
+        self, cluster: str | None = None, limit: int = 1000, changed_since: datetime | None = None
+    ) -> tuple[JobRecord, ...]:
+        wanted = queries.JobFilter(cluster=cluster, limit=limit, changed_since=changed_since)
+        return await self._database.read(lambda connection: queries.jobs(connection, self._records, wanted))
 
     async def find_jobs(self, text: str) -> tuple[JobRecord, ...]:
         return await self._database.read(lambda connection: queries.find_jobs(connection, self._records, text))

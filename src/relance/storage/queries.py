@@ -42,6 +42,15 @@ class IncidentFilter:
     limit: int = 200
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFilter:
+    """Which jobs are wanted; `changed_since` is the earliest newest event."""
+
+    cluster: str | None = None
+    limit: int = 1000
+    changed_since: datetime | None = None
+
+
 def due(connection: Connection, now: datetime, limit: int) -> tuple[Stream, ...]:
     """Streams whose timer has come, earliest first."""
     names = connection.scalars(_DUE, {"now": to_us(now), "most": limit})
@@ -54,9 +63,12 @@ def next_due(connection: Connection) -> datetime | None:
     return None if at_us is None else from_us(at_us)
 
 
-def jobs(connection: Connection, kept: RecordCache, cluster: str | None, limit: int) -> tuple[JobRecord, ...]:
+def jobs(connection: Connection, kept: RecordCache, wanted: JobFilter) -> tuple[JobRecord, ...]:
     """Jobs, most recently changed first."""
-    found = _records(connection, kept, _of_kind("job", cluster).order_by(streams.c.position.desc()).limit(limit))
+    query = _of_kind("job", wanted.cluster).order_by(streams.c.position.desc()).limit(wanted.limit)
+    if wanted.changed_since is not None:
+        query = query.where(streams.c.changed_at_us >= to_us(wanted.changed_since))
+    found = _records(connection, kept, query)
     return tuple(record for record in found if isinstance(record, JobRecord))
 
 

@@ -32,6 +32,7 @@ READING = (
     "/history",
     "/stages",
     "/figures",
+    "/report?since=2026-01-01T00:00:00Z",
 )
 
 

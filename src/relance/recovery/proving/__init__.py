@@ -1,0 +1,1 @@
+"""What observing proved, computed from the history alone."""
