@@ -9,8 +9,9 @@ from pathlib import Path
 
 from relance.bootstrap.states import StateFolder
 from relance.config import ClusterSettings, SettingError
-from relance.config.settings import LocalSchedulerSettings
+from relance.config.settings import LocalSchedulerSettings, SlurmSchedulerSettings
 from relance.controllers.local import LocalScheduler
+from relance.controllers.slurm import SlurmScheduler, SlurmSettings, commands_of
 from relance.controlling.controller import Controller
 from relance.controlling.ledger import Ledger, LedgerUnusableError
 from relance.controlling.paces import ControllerSettings, Pace
@@ -57,9 +58,32 @@ def open_controller(cluster: ClusterSettings, folder: StateFolder, backend: Back
     return ControllerRole(controller=controller, scheduler=scheduler, ledger=ledger)
 
 
-def scheduler_of(cluster: ClusterSettings, settings: LocalSchedulerSettings, clock: Clock) -> Scheduler:
+def scheduler_of(
+    cluster: ClusterSettings, settings: LocalSchedulerSettings | SlurmSchedulerSettings, clock: Clock
+) -> Scheduler:
     """The adapter that the settings choose."""
-    return LocalScheduler(cluster=cluster.name, state_dir=settings.state_dir, clock=clock, limits=cluster.limits)
+    if isinstance(settings, LocalSchedulerSettings):
+        return LocalScheduler(cluster=cluster.name, state_dir=settings.state_dir, clock=clock, limits=cluster.limits)
+    return SlurmScheduler(slurm_settings(cluster, settings), clock)
+
+
+def slurm_settings(cluster: ClusterSettings, settings: SlurmSchedulerSettings) -> SlurmSettings:
+    """What the adapter of a Slurm cluster is told."""
+    opted_in = {"all": None, "none": ()}.get(cluster.opt_in) if isinstance(cluster.opt_in, str) else cluster.opt_in
+    return SlurmSettings(
+        cluster=cluster.name,
+        commands=commands_of(settings.bin_dir, settings.conf),
+        partitions=settings.partitions,
+        opted_in=opted_in,
+        watch_all=settings.watch_all,
+        read_wish_files=settings.wish_files,
+        poll_s=settings.jobs_s or cluster.poll_s,
+        nodes_s=settings.nodes_s,
+        accounting_s=settings.accounting_s,
+        settings_s=settings.settings_s,
+        requests_per_minute=settings.requests_per_minute,
+        limits=cluster.limits,
+    )
 
 
 def holder_name(folder: Path) -> str:

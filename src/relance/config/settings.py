@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator
 
 from relance.config.limits import read_limits
 from relance.domain.limits import Limits
@@ -26,12 +26,54 @@ class LocalSchedulerSettings(_Strict):
     """Folder of the simulated scheduler; its socket lies in it."""
 
 
+class SlurmSchedulerSettings(_Strict):
+    """A Slurm cluster, asked by its own commands on this host."""
+
+    kind: Literal["slurm"]
+    """Which kind of scheduler this is."""
+    bin_dir: Path | None = None
+    """Folder of squeue, scontrol, sacct, scancel and sacctmgr; unset: they are found by PATH."""
+    conf: Path | None = None
+    """The cluster's slurm.conf; unset: as the environment says, or where Slurm looks by itself."""
+    partitions: tuple[str, ...] = ()
+    """Partitions that are served; empty: all."""
+    watch_all: bool = True
+    """Whether jobs that nobody opted in are watched too, in observe."""
+    wish_files: bool = True
+    """Whether a job's folder is searched for its owner's settings, `.relance.yaml`."""
+    jobs_s: Annotated[float, Field(ge=0.1, le=600)] | None = None
+    """How often the queue is read; unset: every `poll_s`. Doubled while an answer takes longer than 0.3 s."""
+    nodes_s: Annotated[float, Field(ge=1, le=3600)] = 30.0
+    """How often nodes and reservations are read; sooner when something happens to a node, or a restart is under way."""
+    accounting_s: Annotated[float, Field(ge=1, le=3600)] = 60.0
+    """How often accounting is asked again about running jobs that matter; ends are asked about at once."""
+    settings_s: Annotated[float, Field(ge=1, le=3600)] = 60.0
+    """How often the settings of Slurm are read."""
+    requests_per_minute: Annotated[float, Field(ge=10, le=6000)] | None = None
+    """How many commands may be run in a minute outside restarts; unset: 60, or what `jobs_s` needs."""
+
+    @field_validator("bin_dir", "conf")
+    @classmethod
+    def _is_absolute(cls, path: Path | None) -> Path | None:
+        if path is not None and not path.is_absolute():
+            message = f"{path} is not an absolute path"
+            raise ValueError(message)
+        return path
+
+
+SchedulerSettings = Annotated[
+    Annotated[LocalSchedulerSettings, Tag("local")] | Annotated[SlurmSchedulerSettings, Tag("slurm")],
+    Discriminator(lambda value: value.get("kind", "local") if isinstance(value, dict) else value.kind),
+]
+"""How a scheduler is reached, by kind; without one it is the simulated one."""
+
+
 class ClusterSettings(_Strict):
     """One cluster that is served."""
 
     name: str = Field(min_length=1, max_length=40, pattern=r"^[A-Za-z0-9_-][A-Za-z0-9_.-]*$")
     """The cluster's name, as it stands in keys, streams and pages."""
-    scheduler: LocalSchedulerSettings | None = None
+    scheduler: SchedulerSettings | None = None
     """How to reach the scheduler; needed where the controller runs."""
     kernel_log: str = ""
     """Path of a node's kernel log, with `{node}`; empty where kernel logs are not at hand."""
@@ -165,8 +207,8 @@ class Settings(_Strict):
     def _are_different(cls, clusters: tuple[ClusterSettings, ...]) -> tuple[ClusterSettings, ...]:
         """Two clusters of one name would share a stage; two of one scheduler would both restart its jobs."""
         names = [cluster.name for cluster in clusters]
-        folders = [str(cluster.scheduler.state_dir) for cluster in clusters if cluster.scheduler is not None]
-        for kind, values in (("name", names), ("scheduler", folders)):
+        places = [_place(cluster.scheduler) for cluster in clusters if cluster.scheduler is not None]
+        for kind, values in (("name", names), ("scheduler", places)):
             twice = next((value for value in values if values.count(value) > 1), None)
             if twice is not None:
                 message = f"two clusters have the {kind} {twice}"
@@ -176,3 +218,10 @@ class Settings(_Strict):
     def cluster(self, name: str) -> ClusterSettings | None:
         """The settings of one cluster."""
         return next((item for item in self.clusters if item.name == name), None)
+
+
+def _place(scheduler: LocalSchedulerSettings | SlurmSchedulerSettings) -> str:
+    """What tells one scheduler from another."""
+    if isinstance(scheduler, LocalSchedulerSettings):
+        return str(scheduler.state_dir)
+    return f"slurm of {scheduler.conf or 'this host'}"

@@ -23,8 +23,6 @@ _STEPS_LAG_TRIES = 6
 """So often (over 20 s) a step that runs on in accounting is taken for one whose end has not been told yet."""
 _FIRST_TRIES = 3
 """So often accounting is asked for a first attempt that it does not have."""
-_LIVING_AGAIN_S = 60.0
-"""Steps of a running job that somebody asked about are read again after this long (operators.md 3)."""
 _LIVING_MISSING_S = 10.0
 _GONE_FOR_S = 600.0
 """How long the end of a job that left the list is told."""
@@ -67,9 +65,10 @@ class Matched:
 class Attempts:
     """The memory of one cluster's jobs, by raw id."""
 
-    def __init__(self, cluster: str, *, has_accounting: bool = True) -> None:
-        """Begin with nothing known."""
-        self.has_accounting = has_accounting
+    def __init__(self, cluster: str, *, living_again_s: float = 60.0) -> None:
+        """Begin with nothing known; steps of a running job that somebody asks about are read anew after so long."""
+        self.has_accounting = True
+        self._living_again_s = living_again_s
         self.past_of_gone: dict[str, tuple[PastAttempt, float]] = {}
         self._cluster = cluster
         self._known: dict[str, Known] = {}
@@ -191,7 +190,7 @@ class Attempts:
         wanted_until_s = self._wanted.get(raw_id, float("-inf"))
         if known.state is not JobState.RUNNING or now_s > wanted_until_s:
             return False
-        return now_s - known.asked_s >= (_LIVING_AGAIN_S if known.steps is not None else _LIVING_MISSING_S)
+        return now_s - known.asked_s >= (self._living_again_s if known.steps is not None else _LIVING_MISSING_S)
 
     def _is_done(self, known: Known) -> bool:
         """Whether accounting has told all that it has to tell of a job in this state."""

@@ -55,7 +55,7 @@ class SlurmScheduler:
             intervals_s=(settings.nodes_s, settings.settings_s),
         )  # fmt: skip
         self._looks = Interval("jobs", settings.poll_s, meter)
-        self._attempts = Attempts(settings.cluster)
+        self._attempts = Attempts(settings.cluster, living_again_s=settings.accounting_s)
         self._wishes = Wishes(settings.limits, clock, read_files=settings.read_wish_files)
         self._site: Site | None = None
         self._urgent: dict[str, float] = {}
@@ -74,8 +74,11 @@ class SlurmScheduler:
         if urgent:
             self._sites.hurry()
         await self._know_site()
-        changed = await self._queue.look(urgent=urgent)
-        self._looks.asked(begun_s, self._clock.monotonic())
+        begun_s = self._clock.monotonic()
+        try:
+            changed = await self._queue.look(urgent=urgent)
+        finally:
+            self._looks.asked(begun_s, self._clock.monotonic())
         problems: list[str] = []
         for raw_id in changed:
             problems += self._meet(self._queue.jobs.get(raw_id))
@@ -139,11 +142,11 @@ class SlurmScheduler:
 
     async def changed(self, timeout_s: float) -> None:
         """Slurm tells nobody of a change: what is waited for is the next look, or accounting that lags behind."""
-        wait_s = min(timeout_s, self._settings.poll_s)
-        if self._looks.seconds > self._settings.poll_s:
-            wait_s += self._settings.poll_s
-        soon_s = self._attempts.next_s(self._clock.monotonic())
-        await self._clock.sleep(max(_LEAST_WAIT_S, min(wait_s, soon_s)))
+        now_s = self._clock.monotonic()
+        left_s = min(self._looks.left_s(now_s), self._attempts.next_s(now_s))
+        # While answers are slow the interval is longer than what we are asked to wait at most.
+        is_slow = self._looks.seconds > self._settings.poll_s
+        await self._clock.sleep(max(_LEAST_WAIT_S, left_s if is_slow else min(timeout_s, left_s)))
 
     async def close(self) -> None:
         self._wishes.close()

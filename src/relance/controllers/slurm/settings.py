@@ -34,6 +34,7 @@ class SlurmSettings:
         read_wish_files: Whether `.relance.yaml` is looked for in jobs' folders.
         poll_s: How often the queue is looked at.
         nodes_s: How often nodes and reservations are read.
+        accounting_s: How often accounting is asked again about running jobs that somebody asks about.
         settings_s: How often the settings of Slurm are read.
         requests_per_minute: How many commands may be run outside transactions.
         limits: The site's: jobs' own wishes are clipped by them.
@@ -48,6 +49,7 @@ class SlurmSettings:
     read_wish_files: bool = True
     poll_s: float = 10.0
     nodes_s: float = 30.0
+    accounting_s: float = 60.0
     settings_s: float = 60.0
     requests_per_minute: float | None = None
     limits: Limits = field(default_factory=Limits)
