@@ -19,14 +19,15 @@ from typing import Any, Self
 
 from relance.simulation.private_slurm import keeper
 from relance.simulation.private_slurm.daemons import LOOK_EVERY_S, Daemons
-from relance.simulation.private_slurm.failures import PrivateSlurmError
+from relance.simulation.private_slurm.failures import PrivateSlurmError, tail
 from relance.simulation.private_slurm.layouts import Layout
 from relance.simulation.private_slurm.leftovers import kill_jobs_on
 from relance.simulation.private_slurm.plans import ClusterPlan
 from relance.simulation.private_slurm.programs import Programs
-from relance.simulation.private_slurm.starting import start_and_wait, wait_until_idle
+from relance.simulation.private_slurm.starting import node_states, start_and_wait, wait_until_answering
 
 _STOP_LIMIT_S = 30.0
+_LOG_LINES = 30
 _FIELD = re.compile(r"(?:^|\s)([A-Za-z:/]+)=(.*?)(?=\s[A-Za-z:/]+=|$)")
 
 
@@ -184,8 +185,15 @@ class RunningCluster:
         return fields["JobState"]
 
     def node_state(self, node: str) -> str:
-        """The state of a node in the words of `sinfo`: `idle`, `allocated`, `down*`, `draining`."""
-        return self.must("root", ["sinfo", "--noheader", f"--nodes={node}", "--format=%T"]).split()[0]
+        """The state of a node in the words of `scontrol show node`: `IDLE`, `DOWN*`, `IDLE+DRAIN`.
+
+        Raises:
+            PrivateSlurmError: slurmctld does not know it, or does not answer.
+        """
+        states = node_states(self.layout, self.plan, (node,))
+        if node not in states:
+            raise PrivateSlurmError(f"Slurm says nothing of the node {node}:\n{self.logs('slurmctld')}")
+        return states[node]
 
     def stop_node(self, node: str, *, and_its_jobs: bool = True) -> None:
         """Kill the slurmd of a node, and everything that runs there, as a loss of power does.
@@ -197,15 +205,15 @@ class RunningCluster:
             kill_jobs_on(Path(self.folder), node)
 
     def start_node(self, node: str, *, wait: bool = True) -> None:
-        """Start a node's slurmd again, if it does not run; with `wait`, return when the node is idle.
+        """Start a node's slurmd again, if it does not run; with `wait`, return when slurmctld hears from it.
 
         Raises:
-            PrivateSlurmError: It did not come up, or is not idle; a drained node has to be resumed first.
+            PrivateSlurmError: It did not come up.
         """
         if self._daemons.pid(node) is None:
             start_and_wait(self._daemons, node, self.ports)
         if wait:
-            wait_until_idle(self.layout, self.plan, (node,))
+            wait_until_answering(self.layout, self.plan, (node,))
 
     def stop_controller(self) -> None:
         """Kill slurmctld; jobs run on, every command fails. Disturbs everybody on this cluster."""
@@ -222,7 +230,10 @@ class RunningCluster:
         self.must("root", ["scontrol", "ping"])
 
     def restart_controller(self) -> None:
-        """Save the state of slurmctld as an orderly shutdown does, then start it again.
+        """End slurmctld in order, which saves its state, then start it again (about two seconds).
+
+        As at every site, jobs and reasons of nodes survive; a partition that was made with `scontrol create` is gone,
+        and its jobs with it: put partitions that shall survive into the plan.
 
         Raises:
             PrivateSlurmError: It did not come up.
@@ -231,8 +242,8 @@ class RunningCluster:
         self.start_controller()
 
     def stop_accounting(self) -> None:
-        """Kill slurmdbd: `sacct` fails, jobs run on, slurmctld keeps the records until it is back."""
-        self._daemons.kill("slurmdbd")
+        """End slurmdbd in order: `sacct` fails, jobs run on, slurmctld keeps the records until it is back."""
+        self._daemons.end("slurmdbd")
 
     def start_accounting(self) -> None:
         """Start slurmdbd again and wait until it listens.
@@ -245,8 +256,12 @@ class RunningCluster:
 
     def logs(self, *daemons: str) -> str:
         """The ends of the daemons' logs, of all daemons by default, for the diagnosis of a failure."""
-        names = daemons or tuple(sorted(path.stem for path in self.layout.logs.iterdir()))
-        return "\n".join(f"--- {name}\n{self._daemons.last_words(name)}" for name in names)
+        names = daemons or tuple(sorted({path.stem for path in self.layout.logs.iterdir()}))
+        logs = {name: self.layout.log(name) for name in names}
+        return "\n".join(
+            f"--- {name}\n{tail(log if log.exists() else self.layout.output(name), _LOG_LINES)}"
+            for name, log in logs.items()
+        )
 
     def stop(self) -> None:
         """Kill every process of the cluster, remove its folder, and its users unless others need them. May be repeated.
@@ -266,7 +281,7 @@ class RunningCluster:
 
 
 def start_cluster(plan: ClusterPlan, *, owner_pid: int | None = None) -> RunningCluster:
-    """Start a private cluster and wait until all its nodes are idle (about five seconds for six nodes).
+    """Start a private cluster and wait until all its nodes answer (about five seconds for six nodes).
 
     Args:
         plan: What it shall look like.

@@ -42,7 +42,8 @@ def slurm_conf(layout: Layout, plan: ClusterPlan, ports: Mapping[str, int]) -> s
         f"SlurmdSpoolDir={folder}/spool/%n",
         f"SlurmctldPidFile={folder}/slurmctld.pid",
         f"SlurmdPidFile={folder}/%n.pid",
-        "LogTimeFormat=iso8601_ms,format_stderr",  # standard error is the log of each daemon
+        f"SlurmctldLogFile={layout.log('slurmctld')}",
+        f"SlurmdLogFile={layout.log('%n')}",
         "AuthType=auth/munge",
         f"AuthInfo=socket={layout.munge_socket}",
         "ProctrackType=proctrack/linuxproc",
@@ -92,7 +93,8 @@ def slurmdbd_conf(layout: Layout, plan: ClusterPlan, ports: Mapping[str, int]) -
         "StorageHost=localhost",
         "StorageUser=root",
         "StorageLoc=slurm_acct_db",
-        "LogTimeFormat=iso8601_ms,format_stderr",
+        f"LogFile={layout.log('slurmdbd')}",
+        "CommunicationParameters=NoInAddrAny",
     ]
     return "\n".join(lines) + "\n"
 

@@ -59,14 +59,13 @@ class Daemons:
         if name == "slurmdbd":
             return [str(find("slurmdbd")), "-D"]
         if name == "slurmctld":
-            # -R also brings back partitions that were made while it ran; else jobs in them would be lost.
-            return [str(find("slurmctld")), "-D", "-R", "-f", str(layout.slurm_conf)]
+            return [str(find("slurmctld")), "-D", "-f", str(layout.slurm_conf)]
         stepd = find("slurmd").with_name("slurmstepd")
         own_stepd = ["-d", str(stepd)] if self.plan.prefix and stepd.exists() else []
         return [str(find("slurmd")), "-D", "-N", name, "-f", str(layout.slurm_conf), *own_stepd]
 
     def start(self, name: str) -> None:
-        """Start a daemon, add its output to its log, and write down its process id.
+        """Start a daemon, keep its output, and write down its process id.
 
         It lives on when the process that called this ends.
         """
@@ -77,7 +76,7 @@ class Daemons:
             "SLURM_CONF": str(self.layout.slurm_conf),
             "MYSQL_UNIX_PORT": str(self.layout.database_socket),
         }
-        with self.layout.log(name).open("ab") as log:
+        with self.layout.output(name).open("ab") as log:
             process = subprocess.Popen(
                 self.argv(name),
                 cwd=self.layout.folder,
@@ -148,8 +147,8 @@ class Daemons:
             time.sleep(LOOK_EVERY_S)
 
     def last_words(self, name: str) -> str:
-        """The end of a daemon's log."""
-        return tail(self.layout.log(name))
+        """The end of what a daemon said."""
+        return tail(self.layout.output(name))
 
 
 def _born(pid: int) -> str | None:

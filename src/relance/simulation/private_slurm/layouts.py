@@ -67,7 +67,7 @@ class Layout:
 
     @property
     def logs(self) -> Path:
-        """One log per daemon, called as the daemon is."""
+        """Log and output of each daemon, called as the daemon is."""
         return self.folder / "logs"
 
     @property
@@ -90,8 +90,12 @@ class Layout:
         return self.folder / "spool" / node
 
     def log(self, daemon: str) -> Path:
-        """The log of one daemon: munged, mariadbd, slurmdbd, slurmctld, or the name of a node."""
+        """The log that a daemon of Slurm writes, with times: slurmdbd, slurmctld, or the name of a node."""
         return self.logs / f"{daemon}.log"
+
+    def output(self, daemon: str) -> Path:
+        """What a daemon says on standard output and error: the same without times, and what came before its log."""
+        return self.logs / f"{daemon}.out"
 
 
 def _memory() -> Path | None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 import socket
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from relance.simulation.private_slurm.configuration import write_configuration
@@ -17,6 +18,9 @@ from relance.simulation.private_slurm.layouts import Layout
 from relance.simulation.private_slurm.plans import ClusterPlan
 from relance.simulation.private_slurm.ports import listens
 from relance.simulation.private_slurm.programs import Programs
+
+_STATE = re.compile(r"^NodeName=(\S+).*? State=(\S+)", re.MULTILINE)
+_SILENT = re.compile(r"\*|DOWN|UNKNOWN|NOT_RESPONDING")
 
 READY_WITHIN_S = 40.0
 """The longest wait for one daemon: a busy machine is slow, not broken."""
@@ -36,7 +40,7 @@ def check_machine(plan: ClusterPlan) -> None:
 
 
 def start_daemons(layout: Layout, plan: ClusterPlan, ports: Mapping[str, int]) -> None:
-    """Start everything in an empty layout and wait until all nodes are idle. The users must be there.
+    """Start everything in an empty layout and wait until all nodes answer. The users must be there.
 
     Raises:
         PrivateSlurmError: A daemon or a command failed; the text has the end of its log.
@@ -55,7 +59,7 @@ def start_daemons(layout: Layout, plan: ClusterPlan, ports: Mapping[str, int]) -
     start_and_wait(daemons, "slurmctld", ports)
     for node in plan.nodes:
         daemons.start(node)
-    wait_until_idle(layout, plan, plan.nodes)
+    wait_until_answering(layout, plan, plan.nodes)
 
 
 def start_and_wait(daemons: Daemons, name: str, ports: Mapping[str, int]) -> None:
@@ -68,31 +72,35 @@ def start_and_wait(daemons: Daemons, name: str, ports: Mapping[str, int]) -> Non
     daemons.wait_until(name, lambda: listens(ports[name]), time_limit_s=READY_WITHIN_S)
 
 
-def wait_until_idle(layout: Layout, plan: ClusterPlan, nodes: tuple[str, ...]) -> None:
-    """Wait until these nodes answer and run nothing.
+def wait_until_answering(layout: Layout, plan: ClusterPlan, nodes: tuple[str, ...]) -> None:
+    """Wait until slurmctld hears from these nodes: none of them is unknown, silent or down.
 
     Raises:
-        DaemonFailedError: One did not come up in time, with the end of its log.
+        DaemonFailedError: One did not come up in time; the text has the end of its log.
     """
     daemons = Daemons(layout, plan)
     waiting = set(nodes)
     end = time.monotonic() + READY_WITHIN_S
-    argv = ["sinfo", "--noheader", "--Node", "--format=%N %T", f"--nodes={','.join(nodes)}"]
     while waiting:
         for name in waiting:
             if daemons.pid(name) is None:
                 raise DaemonFailedError(f"{name} ended while it started. Its last words:\n{daemons.last_words(name)}")
-        done = _command(layout, plan, argv)
-        states = dict(line.split() for line in done.stdout.splitlines())
-        waiting = {name for name in waiting if states.get(name) != "idle"}
+        states = node_states(layout, plan, nodes)
+        waiting = {name for name in waiting if _SILENT.search(states.get(name, "UNKNOWN"))}
         if waiting and time.monotonic() > end:
             name = min(waiting)
             raise DaemonFailedError(
-                f"The nodes {', '.join(sorted(waiting))} are not idle after {READY_WITHIN_S:.0f} s (sinfo says {states}"
-                f" {done.stderr.strip()}). The last words of {name}:\n{daemons.last_words(name)}\nand of"
-                f" slurmctld:\n{daemons.last_words('slurmctld')}"
+                f"{', '.join(sorted(waiting))} did not come up within {READY_WITHIN_S:.0f} s; Slurm says {states}."
+                f" The last words of {name}:\n{daemons.last_words(name)}\n"
+                f"and of slurmctld:\n{daemons.last_words('slurmctld')}"
             )
         time.sleep(LOOK_EVERY_S)
+
+
+def node_states(layout: Layout, plan: ClusterPlan, nodes: Sequence[str]) -> dict[str, str]:
+    """The states of nodes, as `scontrol show node` has them; those of which it says nothing are missing."""
+    done = _command(layout, plan, ["scontrol", "show", "node", "--oneliner", ",".join(nodes)])
+    return dict(_STATE.findall(done.stdout))
 
 
 def _fill_accounting(layout: Layout, plan: ClusterPlan) -> None:
