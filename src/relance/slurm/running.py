@@ -13,7 +13,7 @@ from dataclasses import dataclass
 MAX_OUTPUT_BYTES = 256 << 20
 """More than the JSON of 20,000 jobs; an answer that is longer is given up."""
 _MAX_ERROR_BYTES = 64 << 10
-_BLOCK_BYTES = 1 << 18
+_BURIAL_LIMIT_S = 5.0
 _FORMS = {"LC_ALL": "C", "TZ": "UTC", "SLURM_TIME_FORMAT": "%s"}
 """English words, and times as seconds since 1970; a time in an argument is UTC."""
 _KEPT = ("HOME", "LD_LIBRARY_PATH", "LOGNAME", "PATH", "SLURM_CONF", "SLURM_JWT", "USER")
@@ -78,10 +78,6 @@ class Output:
         return self.exit_code is None and self.gave_up is None
 
 
-class _TooMuchError(Exception):
-    """An answer beyond its limit."""
-
-
 def new_mark() -> str:
     """A fresh mark for the end of each column: nobody who chose a job's name can know it."""
     return f"~{secrets.token_hex(8)}~"
@@ -100,10 +96,11 @@ async def run(
     Never raises for what the command does; cancelling this call kills the command too.
     """
     argv = commands.argv(command)
-    clock = asyncio.get_running_loop().time
-    began = clock()
+    loop = asyncio.get_running_loop()
+    began = loop.time()
     try:
-        process = await asyncio.create_subprocess_exec(
+        transport, talk = await loop.subprocess_exec(
+            lambda: _Talk(max_output_bytes),
             *argv,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
@@ -113,58 +110,62 @@ async def run(
         )
     except OSError as error:
         said = f"Cannot start {argv[0]}: {error.strerror or error}."
-        return Output(argv=argv, exit_code=None, stdout=b"", stderr=said, wall_s=clock() - began)
-    stdout, stderr = bytearray(), bytearray()
+        return Output(argv=argv, exit_code=None, stdout=b"", stderr=said, wall_s=loop.time() - began)
     gave_up: str | None = None
     try:
         async with asyncio.timeout(time_limit_s):
-            await _read_to_the_end(process, stdout, stderr, max_output_bytes)
+            await talk.over.wait()
     except TimeoutError:
         gave_up = f"no answer within {time_limit_s:g} s"
-    except _TooMuchError:
-        gave_up = f"an answer of more than {max_output_bytes} bytes"
     finally:
-        await _bury(process)
+        await _bury(transport, talk)
+    if talk.is_too_much:
+        gave_up = f"an answer of more than {max_output_bytes} bytes"
     return Output(
         argv=argv,
-        exit_code=process.returncode if gave_up is None else None,
-        stdout=bytes(stdout),
-        stderr=stderr.decode("utf-8", "replace"),
-        wall_s=clock() - began,
+        exit_code=transport.get_returncode() if gave_up is None else None,
+        stdout=bytes(talk.stdout),
+        stderr=talk.stderr.decode("utf-8", "replace"),
+        wall_s=loop.time() - began,
         gave_up=gave_up,
     )
 
 
-async def _read_to_the_end(
-    process: asyncio.subprocess.Process, stdout: bytearray, stderr: bytearray, limit: int
-) -> None:
-    assert process.stdout is not None  # noqa: S101 - piped above
-    assert process.stderr is not None  # noqa: S101 - piped above
-    async with asyncio.TaskGroup() as tasks:
-        reading = (
-            tasks.create_task(_read(process.stdout, stdout, limit)),
-            tasks.create_task(_read(process.stderr, stderr, None)),
-        )
-    if not all(task.result() for task in reading):
-        raise _TooMuchError
-    await process.wait()
+class _Talk(asyncio.SubprocessProtocol):
+    """Keeps what a command writes; `over` once it has ended and closed its outputs, or wrote too much."""
 
+    def __init__(self, limit: int) -> None:
+        self.stdout = bytearray()
+        self.stderr = bytearray()
+        self.is_too_much = False
+        self.over = asyncio.Event()
+        self.buried = asyncio.Event()
+        self._limit = limit
 
-async def _read(stream: asyncio.StreamReader, into: bytearray, limit: int | None) -> bool:
-    """Read to the end; False: stopped at the limit. Without a limit what is too much is read and dropped."""
-    while block := await stream.read(_BLOCK_BYTES):
-        if limit is None:
-            into.extend(block[: max(0, _MAX_ERROR_BYTES - len(into))])
-        elif len(into) + len(block) > limit:
-            return False
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        if fd != 1:
+            self.stderr.extend(data[: max(0, _MAX_ERROR_BYTES - len(self.stderr))])
+        elif len(self.stdout) + len(data) <= self._limit and not self.is_too_much:
+            self.stdout.extend(data)
         else:
-            into.extend(block)
-    return True
+            self.is_too_much = True
+            self.over.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.over.set()
+        self.buried.set()
 
 
-async def _bury(process: asyncio.subprocess.Process) -> None:
-    """Kill what is left of the command and reap it, also while this task is being cancelled."""
-    if process.returncode is None:
+async def _bury(transport: asyncio.SubprocessTransport, talk: _Talk) -> None:
+    """Kill what is left of the command and reap it, also while this task is being cancelled.
+
+    A process that even KILL does not end, such as one that waits for a dead mount, is left behind after a while.
+    """
+    if not talk.buried.is_set():
         with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-    await process.wait()
+            os.killpg(transport.get_pid(), signal.SIGKILL)
+        transport.close()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_BURIAL_LIMIT_S):
+                await talk.buried.wait()
+    transport.close()
