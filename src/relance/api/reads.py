@@ -16,6 +16,7 @@ from relance.api.schemas import WhoIsAsking
 from relance.recovery.figures import Figures
 from relance.recovery.job_checks import JobCheck
 from relance.recovery.owning import own_part
+from relance.recovery.proving.values import Proofs
 from relance.recovery.queries import MOST_ROWS
 from relance.recovery.rows import AdviceRow, HistoryRow, IncidentItem, JobRow, JobStage, NodeRow, StageRow
 from relance.recovery.stories import IncidentStory, JobStory
@@ -123,6 +124,14 @@ async def stages(_: Reader, ask: Asking, cluster: Cluster = None) -> JSONRespons
 async def figures(_: Reader, ask: Asking, since: datetime | None = None, cluster: Cluster = None) -> JSONResponse:
     """Times to detect, act and recover, and counts."""
     return answer(await ask.figures(_with_zone(since), cluster))
+
+
+@router.get("/report", response_model=Proofs)
+async def report(
+    _: Reader, ask: Asking, since: datetime, cluster: Cluster = None, partition: Cluster = None
+) -> JSONResponse:
+    """What observing proved since then, without labelling."""
+    return answer(await ask.proofs(_with_zone(since) or since, cluster, partition))
 
 
 @router.get("/events", response_class=Response, responses={200: {"content": {"text/event-stream": {}}}})

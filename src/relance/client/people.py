@@ -9,14 +9,18 @@ from urllib.parse import quote
 
 import httpx2
 
-from relance.client.exchanges import PREFIX, connection, data_of, unreachable, value_of
+from relance.client.exchanges import CONNECT_S, PREFIX, connection, data_of, unreachable, value_of
 from relance.domain.events import AdviceApproved, AdviceDenied, StormCleared
 from relance.domain.stages import EndRunning, Stage, StageSetting
 from relance.ports.tokens import TokenRole
 from relance.recovery.figures import Figures
 from relance.recovery.job_checks import JobCheck
+from relance.recovery.proving.values import Proofs
 from relance.recovery.rows import AdviceRow, HistoryRow, IncidentItem, JobRow, JobStage, NodeRow, StageRow
 from relance.recovery.stories import IncidentStory, JobStory
+
+REPORT_S = 180.0
+"""How long to wait for the report: it is made from every job of its window."""
 
 
 class ApiClient:
@@ -127,6 +131,12 @@ class ApiClient:
         )
         return found
 
+    def report(self, since: datetime, cluster: str | None = None, partition: str | None = None) -> Proofs:
+        """What observing proved since then; it may take a while."""
+        wanted: dict[str, object] = {"since": since.isoformat(), "cluster": cluster, "partition": partition}
+        found: Proofs = value_of(Proofs, self._send("GET", "/report", params=wanted, answer_s=REPORT_S))
+        return found
+
     def set_stage(
         self,
         stage: Stage,
@@ -195,11 +205,18 @@ class ApiClient:
         return data_of(self._send(method, path, body=body))
 
     def _send(
-        self, method: str, path: str, *, params: dict[str, object] | None = None, body: object = None
+        self,
+        method: str,
+        path: str,
+        *,
+        params: dict[str, object] | None = None,
+        body: object = None,
+        answer_s: float | None = None,
     ) -> httpx2.Response:
         wanted = {name: str(value) for name, value in (params or {}).items() if value is not None}
+        limit = httpx2.Timeout(answer_s, connect=CONNECT_S) if answer_s else httpx2.USE_CLIENT_DEFAULT
         try:
-            return self._client.request(method, PREFIX + path, params=wanted, json=body)
+            return self._client.request(method, PREFIX + path, params=wanted, json=body, timeout=limit)
         except httpx2.TransportError as error:
             raise unreachable(self._client.base_url, error) from error
 

@@ -25,6 +25,8 @@ SEEING = (
     ("history", "--job", "17"),
     ("history", "--after", "3", "--limit", "2"),
     ("figures",),
+    ("report", "--since", "9999d"),
+    ("report", "--since", "2026-01-01", "--cluster", "alpha", "--partition", "gpu"),
     ("why", "17"),
     ("explain", ASKING),
     ("mode",),
