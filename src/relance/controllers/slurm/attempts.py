@@ -111,6 +111,11 @@ class Attempts:
             return []
         return [raw_id for raw_id, known in self._known.items() if self._is_owed(raw_id, known, now_s)]
 
+    def is_fresh_debt(self, raw_id: str) -> bool:
+        """Whether accounting, asked a few times at most, has not told yet how the job's attempts ended."""
+        known = self._known.get(raw_id)
+        return known is not None and not self._is_done(known) and known.tries < len(_AGAIN_S)
+
     def next_s(self, now_s: float) -> float:
         """In how many seconds accounting is worth asking again about something that it owed; infinite: not soon."""
         waits = [

@@ -189,17 +189,17 @@ class SlurmScheduler:
 
     async def _account_one(self, raw_id: str, *, urgent: bool) -> None:
         """Ask about one job; its end is asked for again, as accounting hears of it a moment later."""
-        for pause_s in (0.0, *_PAUSES_S):
-            if raw_id not in self._attempts.owed(self._clock.monotonic() + pause_s):
+        if raw_id not in self._attempts.owed(self._clock.monotonic()):
+            return
+        if self._lives(raw_id):
+            await asyncio.gather(self._learn([raw_id], {}, urgent=urgent), self._see_steps([raw_id], urgent=urgent))
+            return
+        await self._learn([raw_id], {}, urgent=urgent)
+        for pause_s in _PAUSES_S:
+            if not self._attempts.is_fresh_debt(raw_id):
                 break
-            if pause_s:
-                await self._clock.sleep(pause_s)
-            asked = [self._learn([raw_id], {}, urgent=urgent)]
-            if self._lives(raw_id):
-                asked.append(self._see_steps([raw_id], urgent=urgent))
-            await asyncio.gather(*asked)
-            if self._lives(raw_id):
-                break
+            await self._clock.sleep(pause_s)
+            await self._learn([raw_id], {}, urgent=urgent)
 
     async def _learn(self, owed: Sequence[str], missed: dict[str, Known], *, urgent: bool) -> list[str]:
         ids = [*owed, *missed]
