@@ -27,14 +27,14 @@ def write_configuration(layout: Layout, plan: ClusterPlan, ports: Mapping[str, i
 
 def slurm_conf(layout: Layout, plan: ClusterPlan, ports: Mapping[str, int]) -> str:
     """The text of slurm.conf."""
-    host = socket.gethostname().split(".")[0]
+    host = _host()
     folder = layout.folder
     plugins = Programs(prefix=plan.prefix).plugin_dir
     lines = [
         f"ClusterName={plan.cluster_name}",
         f"SlurmctldHost={host}(127.0.0.1)",
         f"SlurmctldPort={ports['slurmctld']}",
-        "CommunicationParameters=NoInAddrAny,NoCtldInAddrAny",  # listen on 127.0.0.1 only
+        *(["CommunicationParameters=NoInAddrAny,NoCtldInAddrAny"] if _host_is_loopback(host) else []),
         *([f"PluginDir={plugins}"] if plugins else []),
         "SlurmUser=root",
         "SlurmdUser=root",
@@ -94,9 +94,25 @@ def slurmdbd_conf(layout: Layout, plan: ClusterPlan, ports: Mapping[str, int]) -
         "StorageUser=root",
         "StorageLoc=slurm_acct_db",
         f"LogFile={layout.log('slurmdbd')}",
-        "CommunicationParameters=NoInAddrAny",
+        *(["CommunicationParameters=NoInAddrAny"] if _host_is_loopback(_host()) else []),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _host() -> str:
+    return socket.gethostname().split(".")[0]
+
+
+def _host_is_loopback(host: str) -> bool:
+    """Whether Slurm can be told to listen on loopback alone.
+
+    Its daemons listen on all addresses or on the one of the machine's name, on no other. Where that is not 127.0.0.1,
+    the ports are open to the network, and the key of the private munged is what keeps strangers out.
+    """
+    try:
+        return socket.gethostbyname(host) == "127.0.0.1"
+    except OSError:
+        return False
 
 
 def _node(plan: ClusterPlan, name: str, host: str, port: int) -> str:
