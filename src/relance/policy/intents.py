@@ -97,7 +97,8 @@ def _by_view(job: JobView, *, of_this: bool) -> str | None:
     return f"uid {step.cancelled_by} cancelled step {step.name}" if step is not None else None
 
 
-def _by_verdict(question: Question) -> str | None:
+def by_verdict(question: Question) -> str | None:
+    """The sentence when the evidence alone, and not the scheduler's books, says that somebody decided."""
     verdict = question.verdict
     if verdict.remedy is Remedy.NONE and verdict.domain in (FaultDomain.USER, FaultDomain.SCHEDULER):
         return verdict.summary
@@ -127,7 +128,7 @@ def _is_this(job: JobView | None, question: Question) -> bool:
 
 INTENTS: tuple[Callable[[Question], str | None], ...] = (
     _by_books,
-    _by_verdict,
+    by_verdict,
     _by_place,
     _disagreed,
     _begun_before,

@@ -13,7 +13,7 @@ from relance.policy.attempts import Place, place_of
 from relance.policy.budgets import spent
 from relance.policy.endings import Ending, ending_of
 from relance.policy.exclusions import exclusions
-from relance.policy.intents import by_twin, decided
+from relance.policy.intents import by_twin, by_verdict, decided
 from relance.policy.questions import Question
 from relance.policy.twins import successor
 
@@ -47,7 +47,8 @@ def plan(question: Question) -> Plan:
     if somebody is not None and somebody == by_twin(question):
         return _beside_twin(question, somebody)
     if somebody is not None:
-        return Plan(action=Remedy.NONE, reasons=(somebody,))
+        # What logs and exit codes suggest, a later line may change; what the scheduler's books say is final.
+        return Plan(action=Remedy.NONE, reasons=(somebody,), settles=somebody == by_verdict(question))
     if place is Place.REQUEUED and question.incident.is_parked:
         return _of_parked(question)
     if place is Place.REQUEUED:

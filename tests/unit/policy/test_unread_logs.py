@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from relance.domain.advice import Answer
-from relance.domain.faults import Remedy
+from relance.domain.faults import FaultDomain, Remedy
 from relance.domain.limits import Limits
 from relance.domain.stages import EndRunning
 from relance.policy import Question, decide
@@ -38,3 +38,22 @@ def test_proof_ends_what_runs_only_while_its_logs_are_read(kind: EndRunning) -> 
     assert (guard.answer, guard.reason) == (
         Answer.UNKNOWN, "its logs were last read to their end 91 s ago: it may have gone on since",
     )  # fmt: skip
+
+
+def test_a_person_s_decision_that_only_exit_codes_suggest_waits_for_the_logs() -> None:
+    asked = with_(
+        question(),
+        verdict=replace(question().verdict, domain=FaultDomain.USER, remedy=Remedy.NONE, suspects=()),
+        limits=Limits(settle_s=0.0),
+    )
+    unread = decide(with_(asked, read_to=at(3500), now=at(3601)))
+    read = decide(with_(asked, read_to=at(3601), now=at(3602)))
+    assert (unread.action, unread.hold) == (Remedy.NONE, True)
+    assert (read.action, read.hold) == (Remedy.NONE, False)
+
+
+def test_a_person_s_decision_in_the_scheduler_s_books_waits_for_nothing() -> None:
+    asked = question()
+    job = replace(asked.fleet.job, cancelled_by=1000) if asked.fleet.job is not None else None
+    advice = decide(with_(asked, read_to=at(3500), now=at(3601), fleet=replace(asked.fleet, job=job)))
+    assert (advice.action, advice.hold) == (Remedy.NONE, False)
