@@ -89,6 +89,7 @@ _GROUPS: tuple[tuple[type[BaseModel], str], ...] = (
     (settings_module.AgentSettings, "`agent`"),
     (settings_module.RuleSettings, "`rules`"),
     (settings_module.NotifySettings, "`notify`"),
+    (settings_module.MailSettings, "`notify.mail`"),
 )
 
 

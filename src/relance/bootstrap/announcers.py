@@ -7,14 +7,18 @@ from pathlib import Path
 
 import structlog
 
+from relance.bootstrap.sites import site_of
 from relance.bootstrap.states import StateFolder, write_private
 from relance.config import Settings, read_secret
 from relance.notifiers.commands import CommandNotifier
+from relance.notifiers.mails import OwnerMailNotifier
 from relance.notifiers.webhooks import WebhookNotifier
 from relance.ports.clocks import Clock
 from relance.ports.histories import History
-from relance.ports.notifiers import Notifier
+from relance.ports.notifiers import NoticeKind, Notifier
 from relance.recovery.announcing import Announcer
+from relance.recovery.letters import OwnerLetters, Telling
+from relance.recovery.queries import Queries
 
 _LOG = structlog.get_logger(__name__)
 _SAVE_S = 2.0
@@ -56,25 +60,32 @@ class AnnouncerRole:
 
 
 def open_announcers(
-    settings: Settings, folder: StateFolder, history: History, clock: Clock
+    settings: Settings, folder: StateFolder, history: History, clock: Clock, queries: Queries
 ) -> tuple[AnnouncerRole, ...]:
-    """The ways of telling that the settings name. Raises SettingError for a secret that cannot be read."""
-    ways: list[tuple[str, Notifier]] = []
+    """The ways of telling that the settings name. Raises SettingError for a secret that cannot be read.
+
+    Mails to owners are written with what `queries` tells of a job.
+    """
+    ways: list[tuple[str, Notifier, Telling | None]] = []
     notify = settings.notify
     if notify.command:
-        ways.append(("command", CommandNotifier(notify.command)))
+        ways.append(("command", CommandNotifier(notify.command), None))
     if notify.webhook:
         token = read_secret(notify.webhook_token_file) if notify.webhook_token_file is not None else ""
-        ways.append(("webhook", WebhookNotifier(notify.webhook, clock, token)))
+        ways.append(("webhook", WebhookNotifier(notify.webhook, clock, token), None))
+    if notify.mail.command:
+        mail = notify.mail
+        letters = OwnerLetters(queries, site_of(settings), frozenset(NoticeKind(kind) for kind in mail.events))
+        ways.append(("mail", OwnerMailNotifier(mail.command, mail.to, mail.sender), letters))
     return tuple(
         AnnouncerRole(
             name=name,
             notifier=notifier,
-            announcer=Announcer(history, notifier, clock),
+            announcer=Announcer(history, notifier, clock, telling),
             place=folder.path / f"told-by-{name}",
             clock=clock,
         )
-        for name, notifier in ways
+        for name, notifier, telling in ways
     )
 
 

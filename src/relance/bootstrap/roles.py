@@ -81,7 +81,7 @@ def _server_roles(server: Server, settings: Settings, clock: Clock, closing: lis
         "recovery loop": server.loop.run(),
         "upkeep": upkeep(server.history, clock),
     }
-    for way in open_announcers(settings, server.folder, server.history, clock):
+    for way in open_announcers(settings, server.folder, server.history, clock, server.queries):
         closing.append(way.close)
         roles[f"telling by {way.name}"] = way.tell()
         roles[f"place of {way.name}"] = way.keep_place()

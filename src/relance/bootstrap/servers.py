@@ -25,6 +25,7 @@ from relance.ports.tokens import Token, TokenRole
 from relance.recovery.backends import LocalBackend
 from relance.recovery.live import Live
 from relance.recovery.loop import Loop
+from relance.recovery.queries import Queries
 from relance.serving.owners import Owners
 from relance.serving.parts import ServerParts, WebSettings
 from relance.slurm.munge import Munge
@@ -42,6 +43,7 @@ class Server:
     history: SqlHistory
     loop: Loop
     backend: LocalBackend
+    queries: Queries
     app: ASGIApp
     socket: socket.socket
     url: str
@@ -131,6 +133,7 @@ async def _wire(
         history=history,
         loop=loop,
         backend=backend,
+        queries=parts.queries(),
         app=create_app(parts, create_console(parts)),
         socket=listening,
         url=url,

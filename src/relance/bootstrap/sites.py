@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from zoneinfo import ZoneInfo
+
 from relance.config import ClusterSettings, SettingError, Settings
 from relance.progress.own_patterns import OwnPattern, PatternError
 from relance.recovery.sites import ClusterRules, Site
@@ -9,7 +11,10 @@ from relance.recovery.sites import ClusterRules, Site
 
 def site_of(settings: Settings) -> Site:
     """The rules of all clusters. Raises SettingError for a step pattern that cannot be used."""
-    return Site(clusters=tuple(rules_of(cluster) for cluster in settings.clusters))
+    return Site(
+        clusters=tuple(rules_of(cluster) for cluster in settings.clusters),
+        zone=ZoneInfo(settings.time_zone) if settings.time_zone else None,
+    )
 
 
 def rules_of(cluster: ClusterSettings) -> ClusterRules:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator
 
 from relance.config.limits import read_limits
 from relance.domain.limits import Limits
+
+OwnersEvent = Literal[
+    "job_stopped", "did_not_resume", "parked", "action_unknown", "other_engine", "hang", "settings", "restarted"
+]
+OWNERS_EVENTS: tuple[OwnersEvent, ...] = (
+    "job_stopped", "did_not_resume", "parked", "action_unknown", "other_engine", "hang", "settings",
+)  # fmt: skip
 
 
 class _Strict(BaseModel):
@@ -171,6 +180,36 @@ class RuleSettings(_Strict):
     """Other weights, by rule id, from 0 to 1."""
 
 
+class MailSettings(_Strict):
+    """Mail to the owners of jobs."""
+
+    command: tuple[str, ...] = ()
+    """The mail command (argument list). With `{to}` (and `{subject}`) in it, it gets the text on standard input;
+    without, a whole message with headers, as `sendmail -t -i` takes it. Empty: owners get no mail."""
+    to: str = "{user}"
+    """The address of an owner, made of the name; such as `{user}@example.org`."""
+    sender: str = ""
+    """The address in `From`; empty: what the mail command sets."""
+    events: tuple[OwnersEvent, ...] = OWNERS_EVENTS
+    """What owners are told of; add `restarted` for a mail on restarts too, at most one an hour and job."""
+
+    @field_validator("to")
+    @classmethod
+    def _is_one_address(cls, to: str) -> str:
+        if "{user}" not in to or not re.fullmatch(r"[A-Za-z0-9_{][A-Za-z0-9._{}@+-]*", to):
+            message = "should be one address with {user} in it, such as {user}@example.org"
+            raise ValueError(message)
+        return to
+
+    @field_validator("sender")
+    @classmethod
+    def _is_an_address(cls, sender: str) -> str:
+        if sender and not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._+-]*(@[A-Za-z0-9.-]+)?", sender):
+            message = f"{sender!r} is not an address"
+            raise ValueError(message)
+        return sender
+
+
 class NotifySettings(_Strict):
     """Who is told, and how."""
 
@@ -180,6 +219,7 @@ class NotifySettings(_Strict):
     """A URL that gets each notice as a JSON POST."""
     webhook_token_file: Path | None = None
     """A file of mode 0600 with a bearer token for the webhook."""
+    mail: MailSettings = Field(default_factory=MailSettings)
 
     @field_validator("webhook")
     @classmethod
@@ -201,6 +241,19 @@ class Settings(_Strict):
     agent: AgentSettings = Field(default_factory=AgentSettings)
     rules: RuleSettings = Field(default_factory=RuleSettings)
     notify: NotifySettings = Field(default_factory=NotifySettings)
+    time_zone: str = ""
+    """The site's time zone, such as `Europe/Paris`, said beside UTC in mails and banners; empty: UTC alone."""
+
+    @field_validator("time_zone")
+    @classmethod
+    def _is_a_zone(cls, name: str) -> str:
+        if name:
+            try:
+                ZoneInfo(name)
+            except (OSError, ValueError, ZoneInfoNotFoundError) as error:
+                message = f"{name} is not a time zone of this machine"
+                raise ValueError(message) from error
+        return name
 
     @field_validator("clusters")
     @classmethod

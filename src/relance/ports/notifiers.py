@@ -10,7 +10,7 @@ from typing import Protocol
 
 
 class NoticeKind(Enum):
-    """What a notice is about."""
+    """What a notice is about. The last four are for the owner of a job alone."""
 
     APPROVAL_NEEDED = "approval_needed"
     HELD = "held"
@@ -20,6 +20,10 @@ class NoticeKind(Enum):
     DID_NOT_RESUME = "did_not_resume"
     ACTION_UNKNOWN = "action_unknown"
     OTHER_ENGINE = "other_engine"
+    PARKED = "parked"
+    RESTARTED = "restarted"
+    HANG = "hang"
+    SETTINGS = "settings"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

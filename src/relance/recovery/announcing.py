@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import structlog
 
+from relance.domain.records import Record
 from relance.domain.streams import Recorded
 from relance.ports.clocks import Clock
 from relance.ports.histories import History, HistoryError
-from relance.ports.notifiers import Notifier, NotifierError
+from relance.ports.notifiers import Notice, Notifier, NotifierError
+from relance.recovery.letters import Telling
 from relance.recovery.live import Bell
 from relance.recovery.notices import notices_for
 
@@ -21,8 +23,9 @@ _LOG = structlog.get_logger(__name__)
 class Announcer:
     """Follows the history for one notifier. A notice that cannot be delivered is logged, and the next one follows."""
 
-    def __init__(self, history: History, notifier: Notifier, clock: Clock) -> None:
-        """Follow `history` and tell by `notifier`."""
+    def __init__(self, history: History, notifier: Notifier, clock: Clock, telling: Telling | None = None) -> None:
+        """Follow `history` and tell by `notifier` what `telling` makes of it; default: what operators need."""
+        self._telling = telling
         self._history = history
         self._notifier = notifier
         self._clock = clock
@@ -56,7 +59,7 @@ class Announcer:
 
     async def _tell(self, recorded: Recorded) -> None:
         record = (await self._history.load(recorded.stream)).record
-        for notice in notices_for(recorded, record):
+        for notice in await self._notices(recorded, record):
             if notice.id in self._told:
                 continue
             self._told[notice.id] = None
@@ -66,6 +69,9 @@ class Announcer:
                 await self._notifier.notify(notice)
             except NotifierError as error:
                 _LOG.warning("notice not delivered", notice=notice.id, kind=notice.kind.value, error=str(error))
+
+    async def _notices(self, recorded: Recorded, record: Record) -> tuple[Notice, ...]:
+        return notices_for(recorded, record) if self._telling is None else await self._telling(recorded, record)
 
     def _heard(self, recorded: tuple[Recorded, ...]) -> None:
         if recorded:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import tzinfo
 
 from relance.domain.limits import Limits
 
@@ -44,6 +45,8 @@ class Site:
     """All clusters served. A cluster that is not named has the defaults."""
 
     clusters: tuple[ClusterRules, ...] = ()
+    zone: tzinfo | None = None
+    """The site's own time zone, said beside UTC to owners of jobs; None: UTC alone."""
 
     def rules(self, cluster: str) -> ClusterRules:
         """The rules of a cluster."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 
 from relance.domain.advice import ActionKind, Advice
 from relance.domain.faults import Remedy
@@ -46,6 +46,15 @@ def moment(at: datetime | None, now: datetime) -> str:
     if at.date() == now.astimezone(UTC).date():
         return at.strftime("%H:%M:%S UTC")
     return at.strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def moment_at_site(at: datetime | None, now: datetime, zone: tzinfo | None) -> str:
+    """A time in UTC, and in the site's own zone where there is one: `03:12:40 UTC (04:12 Paris)`."""
+    said = moment(at, now)
+    if at is None or zone is None:
+        return said
+    place = str(zone).rpartition("/")[2].replace("_", " ")
+    return f"{said} ({at.astimezone(zone):%H:%M} {place})"
 
 
 def duration(seconds: float | None) -> str:
