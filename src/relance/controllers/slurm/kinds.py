@@ -7,8 +7,8 @@ import re
 from relance.domain.views import Wish
 from relance.slurm.records import SlurmJob
 
-_FIRST_LOSING_LICENCES = (25, 5, 0)
-_FIRST_KEEPING_LICENCES = (25, 11, 7)
+FIRST_LOSING_LICENCES = (25, 5, 0)
+FIRST_KEEPING_LICENCES = (25, 11, 7)
 
 
 def only_watched(job: SlurmJob, own_wish: Wish, release: str) -> str:
@@ -54,7 +54,7 @@ def _licensed(job: SlurmJob, release: str) -> str:
     number = release_number(release)
     if number is None:
         return f"it holds licences ({job.licenses}) and the release of Slurm cannot be read: some lose them on requeue"
-    if not _FIRST_LOSING_LICENCES <= number < _FIRST_KEEPING_LICENCES:
+    if not FIRST_LOSING_LICENCES <= number < FIRST_KEEPING_LICENCES:
         return ""
     return f"it holds licences ({job.licenses}), and Slurm {release} loses them on requeue; 25.11.7 does not"
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from relance.controllers.slurm import rights as rights_of
 from relance.controllers.slurm.budgets import Interval
-from relance.controllers.slurm.fitness import Level, Rights, fitness
+from relance.controllers.slurm.fitness import Rights, fitness
 from relance.controllers.slurm.questions import Questions
 from relance.controllers.slurm.rows import node_view, time_of, window_of
 from relance.domain.views import NodeView, SchedulerFacts, Window
@@ -142,7 +142,7 @@ class SiteReader:
 
 def facts_of(control: ControlFacts, rights: Rights) -> SchedulerFacts:
     """What the scheduler says of itself, and what our account may do."""
-    lacking = [item for item in fitness(control, rights) if item.level in (Level.BLOCKS_ACT, Level.UNREADABLE)]
+    lacking = [item for item in fitness(control, rights) if not item.level.allows_act]
     age_s = control.min_job_age_s
     return SchedulerFacts(
         release=control.release,
