@@ -18,6 +18,7 @@ VERBS = {
     "nodes": ("relance.cli.lists:nodes", "List nodes, with who is kept out and why."),
     "history": ("relance.cli.lists:history", "List what was seen, concluded and done, in order."),
     "figures": ("relance.cli.lists:figures", "Show how long it takes to detect, act and recover."),
+    "report": ("relance.cli.reports:report", "Show what observing proved, and what is missing for act."),
     "why": ("relance.cli.stories:why", "Say whether a job runs, what happened to it, and what happens next."),
     "explain": ("relance.cli.stories:explain", "Tell the story of one incident, in order."),
     "approve": ("relance.cli.decisions:approve", "Say yes to an advice and the commands shown."),
