@@ -11,22 +11,18 @@ from relance.slurm.site_records import ControlFacts
 
 __all__ = ["Fitness", "Level", "Rights", "fitness"]
 
+OWN_ACCOUNT = "run Relance as an account of its own: sacctmgr add user relance account=… adminlevel=operator"
+
 
 def fitness(facts: ControlFacts, rights: Rights) -> tuple[Fitness, ...]:
     """All findings, in the order in which they are shown."""
     return (_account(facts, rights), _private_data(facts, rights), *(ask(facts) for ask in REQUIREMENTS))
 
 
-OWN_ACCOUNT = "run Relance as an account of its own: sacctmgr add user relance account=… adminlevel=operator"
-
-
 def _account(facts: ControlFacts, rights: Rights) -> Fitness:
     read = f"{rights.user}, admin level {rights.admin_level or 'not readable'}"
     if rights.uid == 0 or rights.user == facts.slurm_user or rights.uid == facts.slurm_uid:
-        text = (
-            f"commands run as {rights.user}, which may do everything on this cluster: a person's own cancel, as root, "
-        )
-        text += "could not be told from ours"
+        text = f"{rights.user} may do everything on this cluster, and what its people do could not be told from ours"
         return Fitness(name="account", level=Level.BLOCKS_OBSERVE, text=text, remedy=OWN_ACCOUNT, read=read)
     if rights.admin_level is None:
         text = f"the rights of {rights.user} cannot be read"

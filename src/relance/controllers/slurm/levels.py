@@ -24,6 +24,11 @@ class Level(Enum):
         """Whether changes may be made in spite of it."""
         return self in (Level.OK, Level.WARN)
 
+    @property
+    def allows_observe(self) -> bool:
+        """Whether it is worth observing in spite of it."""
+        return self is not Level.BLOCKS_OBSERVE
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rights:

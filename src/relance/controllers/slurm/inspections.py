@@ -1,0 +1,202 @@
+"""A look at a cluster for people, before anything is decided on: settings and rights, and what only a try can tell."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TypeVar
+
+from relance.controllers.slurm import rights as rights_of
+from relance.controllers.slurm.budgets import SLOW_S
+from relance.controllers.slurm.fitness import Fitness, Level, Rights, fitness
+from relance.controllers.slurm.settings import SlurmSettings
+from relance.ports.clocks import Clock
+from relance.slurm import commands
+from relance.slurm.errors import SlurmError
+from relance.slurm.munge import Asked, Munge, MungeError, credential
+from relance.slurm.parsing.accounting import parse_accounting
+from relance.slurm.parsing.glances import Glance, parse_glances
+from relance.slurm.parsing.replies import checked
+from relance.slurm.parsing.settings import parse_settings
+from relance.slurm.running import new_mark, run
+from relance.slurm.site_records import ControlFacts
+
+_T = TypeVar("_T")
+ANSWER_S = 10.0
+_GRACE = timedelta(minutes=5)
+"""Nothing is restarted for so long after slurmctld started (operators.md 3)."""
+_COUNTS = ("sdiag",)
+_FEDERATION = ("scontrol", "show", "federation")
+_RUNNING = re.compile(rb"^\s*Jobs running:\s*(\d+)", re.MULTILINE)
+_FEDERATED = re.compile(rb"^Federation:\s*(\S+)", re.MULTILINE)
+_MISSED_SHARE = 0.9
+"""Counts of two commands differ by what ends between them; a tenth is more than that."""
+_MISSED_LEAST = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inspection:
+    """What was found on one cluster, by which account. `release` is empty where slurmctld did not answer."""
+
+    release: str
+    account: str
+    findings: tuple[Fitness, ...]
+
+
+@dataclass(slots=True)
+class _Asker:
+    """Runs commands and keeps how long each took."""
+
+    settings: SlurmSettings
+    walls: dict[str, float] = field(default_factory=dict)
+
+    async def ask(self, argv: Sequence[str], parse: Callable[[bytes], _T]) -> _T:
+        """The answer. Raises SlurmError."""
+        output = await run(self.settings.commands, argv, time_limit_s=ANSWER_S)
+        self.walls[" ".join(argv[:2]) if argv[0] == "scontrol" else argv[0]] = output.wall_s
+        return parse(checked(output))
+
+
+async def inspect(
+    settings: SlurmSettings, log_roots: tuple[Path, ...], clock: Clock, munge: Munge | None = None
+) -> Inspection:
+    """Ask the cluster what it is, as the account that this process runs as; nothing is changed."""
+    user, uid = settings.account
+    asker = _Asker(settings)
+    try:
+        facts = await asker.ask(commands.settings(), parse_settings)
+    except SlurmError as error:
+        return Inspection(release="", account=user, findings=(_unanswered(str(error)),))
+    rights = await _rights(asker, user, uid)
+    found = [*fitness(facts, rights)]
+    found.append(await _jobs(asker, facts, rights))
+    found.append(await _accounting(asker, clock))
+    found += await _federation(asker)
+    found += [_answers(asker), _uptime(facts, clock.now()), *(_log_root(root) for root in log_roots)]
+    found.append(_munge(munge or Munge()))
+    return Inspection(release=facts.release, account=user, findings=tuple(found))
+
+
+def _unanswered(why: str) -> Fitness:
+    remedy = "run it where slurmctld can be reached; name its slurm.conf in the settings (scheduler.conf)"
+    text = "slurmctld could not be asked, so nothing can be observed"
+    return Fitness(name="slurmctld", level=Level.BLOCKS_OBSERVE, text=text, remedy=remedy, read=why)
+
+
+async def _rights(asker: _Asker, user: str, uid: int) -> Rights:
+    try:
+        return await asker.ask(rights_of.question(user), lambda answer: rights_of.parse(answer, user, uid))
+    except SlurmError:
+        return Rights(user=user, uid=uid, admin_level=None)
+
+
+async def _jobs(asker: _Asker, facts: ControlFacts, rights: Rights) -> Fitness:
+    """Whether we see as many running jobs as slurmctld counts."""
+    mark = new_mark()
+    try:
+        seen = await asker.ask(commands.glance(mark=mark), lambda answer: parse_glances(answer, mark=mark))
+    except SlurmError as error:
+        text, read = "the queue cannot be read, so nothing can be observed", str(error)
+        return Fitness(name="queue", level=Level.BLOCKS_OBSERVE, text=text, read=read)
+    running = sum(job.state == "RUNNING" for job in seen)
+    try:
+        every = await asker.ask(_COUNTS, _running_of)
+    except SlurmError:
+        every = None
+    read = f"{_count(seen)}; running {running} of {'not known' if every is None else every}"
+    hides = bool({"jobs", "all"}.intersection(facts.private_data)) and not rights.may_act_everywhere
+    if every is not None and every - running >= _MISSED_LEAST and running < _MISSED_SHARE * every:
+        text = f"only {running} of {every} running jobs are shown to us"
+        remedy = "take jobs out of PrivateData in slurm.conf, or make the account an operator"
+        level = Level.BLOCKS_OBSERVE if hides else Level.WARN
+        return Fitness(name="queue", level=level, text=text, remedy=remedy, read=read)
+    text = "the queue is shown to us" if every is None else "slurmctld counts no more running jobs than are shown to us"
+    return Fitness(name="queue", level=Level.OK, text=text, read=read)
+
+
+async def _accounting(asker: _Asker, clock: Clock) -> Fitness:
+    mark, since_s = new_mark(), int(clock.now().timestamp()) - 3600
+    try:
+        rows = await asker.ask(
+            commands.accounting_since(since_s, mark=mark), lambda answer: parse_accounting(answer, mark=mark)
+        )
+    except SlurmError as error:
+        text = "steps cannot be read: who decided on a job is not known, so nothing is restarted"
+        remedy = "see that slurmdbd runs and answers sacct, for this account too"
+        return Fitness(name="sacct", level=Level.UNREADABLE, text=text, remedy=remedy, read=str(error))
+    read = f"{len(rows)} attempts in the last hour"
+    return Fitness(name="sacct", level=Level.OK, text="accounting answers", read=read)
+
+
+async def _federation(asker: _Asker) -> tuple[Fitness, ...]:
+    """Said only where there is one: the settings alone do not tell."""
+    try:
+        name = await asker.ask(_FEDERATION, _federation_of)
+    except SlurmError:
+        return ()
+    if not name:
+        return ()
+    text = "this cluster is part of a federation: another cluster may take a job over while it is being restarted"
+    remedy = "Relance acts on no federated cluster; keep it in observe here"
+    return (Fitness(name="federation", level=Level.BLOCKS_ACT, text=text, remedy=remedy, read=f"Federation: {name}"),)
+
+
+def _answers(asker: _Asker) -> Fitness:
+    worst, wall_s = max(asker.walls.items(), key=lambda item: item[1])
+    read = f"{worst} took {1000 * wall_s:.0f} ms, the longest of {len(asker.walls)}"
+    if wall_s <= SLOW_S:
+        return Fitness(name="answers", level=Level.OK, text="Slurm answers fast enough to be asked often", read=read)
+    text = "slower than 300 ms: Relance asks half as often while it lasts, and sees the end of a job later"
+    return Fitness(
+        name="answers", level=Level.WARN, text=text, remedy="look at sdiag for what keeps it busy", read=read
+    )
+
+
+def _uptime(facts: ControlFacts, now: datetime) -> Fitness:
+    if facts.booted_at is None:
+        return Fitness(name="uptime", level=Level.WARN, text="when slurmctld started is not shown")
+    booted = datetime.fromtimestamp(facts.booted_at, UTC)
+    read = f"slurmctld started {booted:%Y-%m-%d %H:%M:%S} UTC"
+    if now - booted < _GRACE:
+        text = "nothing is restarted in the first 5 minutes after a start, whatever the stage"
+        return Fitness(name="uptime", level=Level.WARN, text=text, remedy="it passes by itself", read=read)
+    return Fitness(name="uptime", level=Level.OK, text="slurmctld has been up for more than 5 minutes", read=read)
+
+
+def _log_root(root: Path) -> Fitness:
+    read = f"log_roots: {root}"
+    if root.is_dir() and os.access(root, os.R_OK | os.X_OK):
+        text = "can be entered by this account; each job's own log is checked by `relance check JOB`"
+        return Fitness(name="log_root", level=Level.OK, text=text, read=read)
+    text = "cannot be read by this account: where the watcher runs as another one or elsewhere, check it there"
+    remedy = "mount it here, give the account's group access, or run the watcher where the logs are"
+    return Fitness(name="log_root", level=Level.WARN, text=text, remedy=remedy, read=read)
+
+
+def _munge(munge: Munge) -> Fitness:
+    try:
+        credential(Asked(method="GET", target="/", host="check"), munge)
+    except MungeError as error:
+        text = "researchers cannot prove who they are by munge: they need tokens for `relance why`"
+        remedy = error.remedy or "start munged here, as on the login nodes"
+        return Fitness(name="munge", level=Level.WARN, text=text, remedy=remedy, read=str(error))
+    text = "researchers can ask about their own jobs without a token"
+    return Fitness(name="munge", level=Level.OK, text=text, read="munge made a credential")
+
+
+def _running_of(answer: bytes) -> int | None:
+    found = _RUNNING.search(answer)
+    return int(found[1]) if found else None
+
+
+def _federation_of(answer: bytes) -> str:
+    found = _FEDERATED.search(answer)
+    return found[1].decode("utf-8", "replace") if found else ""
+
+
+def _count(seen: Sequence[Glance]) -> str:
+    return f"{len(seen)} {'job' if len(seen) == 1 else 'jobs'} shown"
