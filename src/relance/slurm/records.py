@@ -173,8 +173,7 @@ class AccountedJob:
     """One attempt as accounting shows it: `sacct -D` has a row for each. `job_id` is the raw id.
 
     Rows of one raw id are told apart by `submitted_at` and `started_at`. `restart_count` is None where the release
-    has no such field. `ended_at` None: it has not ended. `steps` are those of this row: after a requeue accounting
-    mentions the steps of all attempts below the same id, so they are told apart by their times.
+    has no such field. `ended_at` None: it has not ended. `steps` are those of this attempt alone.
     """
 
     job_id: int

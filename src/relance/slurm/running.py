@@ -164,8 +164,10 @@ async def _bury(transport: asyncio.SubprocessTransport, talk: _Talk) -> None:
     if not talk.buried.is_set():
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(transport.get_pid(), signal.SIGKILL)
-        transport.close()
+        with suppress(PermissionError):  # behind a prefix that changes the user
+            transport.close()
         with suppress(TimeoutError):
             async with asyncio.timeout(_BURIAL_LIMIT_S):
                 await talk.buried.wait()
-    transport.close()
+    with suppress(PermissionError):
+        transport.close()

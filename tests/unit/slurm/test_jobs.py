@@ -71,7 +71,7 @@ def test_the_other_kinds_of_jobs(release: str) -> None:
     assert jobs[9].requeue is False
     assert jobs[12].exit == ExitCode(code=0, signal=15)
     assert jobs[13].required_nodes == ("gpu006",)
-    assert jobs[4].held_by is None
+    assert (jobs[4].held_by, jobs[4].reason) == (None, None)
 
 
 @pytest.mark.parametrize("release", RELEASES)

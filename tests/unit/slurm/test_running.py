@@ -153,6 +153,16 @@ def test_a_killed_command_is_no_answer() -> None:
         checked(output(exit_code=None, gave_up="no answer within 10 s"))
 
 
+def test_a_slurmctld_that_is_down_gives_no_answer() -> None:
+    with pytest.raises(SilentError):
+        checked(output(exit_code=1, stdout=b"Slurmctld(primary) at head is DOWN\n"))
+
+
+def test_an_error_names_slurms_command_and_not_what_stands_before_it() -> None:
+    with pytest.raises(RefusedError, match=r"^scontrol was refused: no$"):
+        checked(output(argv=("setpriv", "--", "env", "A=1", "/opt/bin/scontrol", "ping"), exit_code=1, stderr="no"))
+
+
 def test_a_refusal_on_standard_output_is_one() -> None:
     with pytest.raises(RefusedError, match="Reservation nope not found"):
         checked(output(exit_code=1, stdout=b"Reservation nope not found\n"))

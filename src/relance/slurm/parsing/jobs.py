@@ -133,7 +133,7 @@ def _identity(record: Mapping[str, object]) -> dict[str, object]:
 
 def _state(record: Mapping[str, object]) -> dict[str, object]:
     states = values.state_words(record["job_state"])
-    reason = values.text(record, "state_reason")
+    reason = values.shown_text(values.text(record, "state_reason") or "")
     priority = values.number(record, "priority")
     minutes = values.number(record, "time_limit")
     return {

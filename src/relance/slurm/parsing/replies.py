@@ -33,6 +33,10 @@ _SILENT = (
 )
 """Slurm's words when slurmctld or slurmdbd did not take part: nothing is known then."""
 
+_DOWN = " is down"
+"""How `scontrol ping` ends its line on a slurmctld that does not answer."""
+_COMMANDS = frozenset({"sacct", "sbatch", "scancel", "scontrol", "squeue"})
+
 
 def checked(output: Output) -> bytes:
     """The answer of a command that was carried out.
@@ -44,7 +48,7 @@ def checked(output: Output) -> bytes:
             well where Slurm's own words are that it waited in vain.
     """
     said = output.stderr.strip()
-    name = output.argv[0].rpartition("/")[2]
+    name = _name(output.argv)
     if output.never_ran:
         raise SilentError(said, text=said)
     if output.gave_up is not None:
@@ -56,9 +60,17 @@ def checked(output: Output) -> bytes:
         return output.stdout
     if output.exit_code is not None and output.exit_code < 0:
         raise SilentError(f"{name} was ended by signal {-output.exit_code}.", text=said)
-    if not said:  # `scontrol show reservation NAME` says so on standard output
+    if not said:  # `scontrol ping` and `scontrol show reservation NAME` complain on standard output
         said = output.stdout[:500].decode("utf-8", "replace").strip()
         words = said.lower()
+        if _DOWN in words:
+            raise SilentError(f"{name}: no answer from Slurm: {said}", text=said)
     if any(each in words for each in _UNKNOWN_JOB):
         raise UnknownJobError(f"Slurm knows no such job: {said[:500]}", text=said)
     raise RefusedError(f"{name} was refused: {said[:500] or f'exit code {output.exit_code}'}", text=said)
+
+
+def _name(argv: tuple[str, ...]) -> str:
+    """Slurm's command among the arguments, which may stand behind a prefix."""
+    names = [each.rpartition("/")[2] for each in argv]
+    return next((name for name in names if name in _COMMANDS), names[0])

@@ -15,7 +15,9 @@ from relance.slurm.errors import UnreadableError
 from relance.slurm.records import ExitCode
 
 _STATE_WORD = re.compile(r"[A-Z][A-Z0-9_]*\Z", re.ASCII)
-_EPOCH = re.compile(r"\d{1,11}\Z", re.ASCII)
+_EPOCH = re.compile(r"\d{1,12}\Z", re.ASCII)
+_LAST_SECOND = 253_402_300_799
+"""The end of the year 9999: behind jobs without a limit Slurm expects starts thousands of years ahead (seen)."""
 _DURATION = re.compile(r"(?:(\d{1,6})-)?(\d{1,6}):(\d\d):(\d\d)\Z", re.ASCII)
 _SHORT_DURATION = re.compile(r"(\d{1,6}):(\d\d)(?:\.\d+)?\Z", re.ASCII)
 _NOT_SHOWN = frozenset({"", "N/A", "n/a", "None", "NONE", "Unknown", "(null)", "INVALID", "Invalid"})
@@ -108,7 +110,7 @@ def exit_code(record: Mapping[str, object], key: str) -> ExitCode | None:
 
 def shown_moment(shown: str, what: str) -> int | None:
     """A time in a text: seconds since 1970, as asked for, or ISO without a zone, which is then UTC; None: not shown."""
-    if _EPOCH.match(shown):
+    if _EPOCH.match(shown) and int(shown) <= _LAST_SECOND:
         return int(shown) or None
     if shown in _NOT_SHOWN:
         return None
