@@ -15,7 +15,7 @@ PARAMETERS = 6
 STANDARD_LIBRARY_AND = {
     "domain": set[str](),
     "ports": {"domain"},
-    "slurm": {"domain"},
+    "slurm": set[str](),
     "watchdog": {"domain", "slurm"},
 }
 VAGUE_NAMES = {"base", "common", "core", "helper", "helpers", "manager", "misc", "util", "utils"}

@@ -1,6 +1,7 @@
 """A glance at the queue: cheap enough for every few seconds, and enough to know which jobs to read in full.
 
-With 2,000 jobs `squeue --json` takes 0.25 s of processor time (22.05.8, measured), this table a tenth of that.
+With 2,000 jobs a glance costs 0.07 s of processor time, squeue's own included, and `squeue --json` 0.6 s (22.05.8 on
+two cores, measured): every three seconds that is 2 % of a core against 20 %.
 """
 
 from __future__ import annotations
