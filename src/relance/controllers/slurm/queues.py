@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from dataclasses import replace
 
 from relance.controllers.slurm.questions import Questions
 from relance.ports.clocks import Clock
@@ -37,12 +38,14 @@ class Queue:
         """The job was changed in what no glance shows: read it in full at the next look."""
         self._doubted.add(raw_id)
 
-    def take(self, job: SlurmJob) -> None:
-        """Take in a record that was read by itself."""
+    def take(self, job: SlurmJob) -> SlurmJob:
+        """Take in a record that was read by itself; gives it as one of the attempt that it shows."""
         raw_id = str(job.job_id)
-        self.jobs[raw_id] = job
+        taken = still_ending(job, self.jobs.get(raw_id))
+        self.jobs[raw_id] = taken
         self._taken[raw_id] = self._clock.monotonic()
         self._doubted.add(raw_id)
+        return taken
 
     async def look(self, *, urgent: bool) -> list[str]:
         """Read the queue; gives the raw ids whose record was read anew. Raises SchedulerSilentError."""
@@ -100,11 +103,25 @@ class Queue:
     def _newest(self, records: dict[str, SlurmJob], begun_s: float) -> dict[str, SlurmJob]:
         """The records, but for those that were read by themselves since this look began."""
         newer = {raw_id: self.jobs[raw_id] for raw_id, at_s in self._taken.items() if at_s >= begun_s}
-        return {**records, **newer}
+        read = {raw_id: still_ending(job, self.jobs.get(raw_id)) for raw_id, job in records.items()}
+        return {**read, **newer}
 
     def _former(self, raw_id: str, glance: Glance) -> SlurmJob | None:
         known = self.jobs.get(raw_id)
         return known if known is not None and self._prints.get(raw_id) == glance.print_ else None
+
+
+def still_ending(job: SlurmJob, former: SlurmJob | None) -> SlurmJob:
+    """The record as one of the attempt that it shows, told by what was shown before.
+
+    At the requeue of a running job Slurm (22.05) counts the restart and sets the start time anew at once, while the
+    attempt that the requeue ends is still COMPLETING; the submit time changes only when the next attempt is PENDING.
+    """
+    if former is None or former.submitted_at != job.submitted_at or "COMPLETING" not in job.states:
+        return job
+    if (job.restart_count or 0) != (former.restart_count or 0) + 1:
+        return job
+    return replace(job, restart_count=former.restart_count, started_at=former.started_at)
 
 
 def array_ids(jobs: Iterable[SlurmJob]) -> frozenset[str]:

@@ -106,10 +106,9 @@ class SlurmScheduler:
             raise SchedulerSilentError(f"not the id of a job: {raw_id!r}")
         urgent = self._is_urgent(raw_id)
         site = await self._know_site()
-        job = await self._record(raw_id, urgent=urgent)
+        job = self._queue.take(await self._record(raw_id, urgent=urgent))
         if problems := self._meet(job):
             raise SchedulerSilentError(problems[0])
-        self._queue.take(job)
         self._attempts.want_steps(raw_id, self._clock.monotonic())
         await asyncio.gather(self._account_one(raw_id, urgent=urgent), self._wishes.prepare((job,)))
         view = self._view(job, site)
