@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from relance.cli.main import main
+from relance.cli.entry import main
 
 if __name__ == "__main__":
     main()

@@ -20,9 +20,12 @@ _AN_OWNERS = (None, Stage.OFF, Stage.OBSERVE)
 _ONLY_OWN = "without a token you see your own jobs, once Relance has seen them; with one, add --token-file"
 
 
-async def meant(who: Identity | Owner, parts: ServerParts, job: str) -> str:
-    """The job as it was named; for an owner the key of an own job. Raises ProblemError for other people's."""
-    return str((await _own(who, parts, job)).job) if isinstance(who, Owner) else job
+async def meant(who: Identity | Owner, parts: ServerParts, job: str, cluster: str | None = None) -> str:
+    """The job as it was named; for an owner the key of an own job. Raises ProblemError for other people's.
+
+    `cluster` says which of an owner's jobs with the same id is meant.
+    """
+    return str((await _own(who, parts, job, cluster)).job) if isinstance(who, Owner) else job
 
 
 async def ordered(who: Identity | Owner, parts: ServerParts, job: str) -> tuple[str, str]:
@@ -45,8 +48,8 @@ async def check_switch(who: Identity | Owner, parts: ServerParts, job: str, stag
         raise CommandRefusedError(f"{other} has switched this job; ask them to lift it")
 
 
-async def _own(who: Owner, parts: ServerParts, job: str) -> JobRecord:
+async def _own(who: Owner, parts: ServerParts, job: str, cluster: str | None = None) -> JobRecord:
     try:
-        return await subjects.job_meant(parts.history, job, who.uid)
+        return await subjects.job_meant(parts.history, job, who.uid, cluster)
     except NotKnownError as error:
         raise ProblemError(replace(problem_of(error), remedy=_ONLY_OWN)) from error

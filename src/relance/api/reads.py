@@ -13,6 +13,7 @@ from relance.api.access import Asking, Parts, Reader, ReaderOrOwner
 from relance.api.answering import answer
 from relance.api.owned import meant
 from relance.api.schemas import WhoIsAsking
+from relance.recovery.banners import Banner
 from relance.recovery.figures import Figures
 from relance.recovery.job_checks import JobCheck
 from relance.recovery.owning import own_part
@@ -31,6 +32,7 @@ Cluster = Annotated[str | None, Query(max_length=80)]
 _OUT_OF_RANGE = Problem(
     status=HTTPStatus.UNPROCESSABLE_ENTITY, code="bad_input", message="query.since: not a time that UTC can express"
 )
+MOST_RESTARTS = 2**31
 MOST_POSITION = 2**63 - 1
 """What the database can count to."""
 Position = Annotated[int | None, Query(ge=0, le=MOST_POSITION)]
@@ -63,6 +65,19 @@ async def job_story(who: ReaderOrOwner, parts: Parts, ask: Asking, job: str) -> 
 async def job_check(who: ReaderOrOwner, parts: Parts, ask: Asking, job: str) -> JSONResponse:
     """What Relance sees of one job: settings, logs, stage, and what it would do."""
     return answer(await ask.job_check(await meant(who, parts, job)))
+
+
+@router.get("/jobs/{job:path}/banner", response_model=Banner)
+async def banner(
+    who: ReaderOrOwner,
+    parts: Parts,
+    ask: Asking,
+    job: str,
+    restart_count: Annotated[int, Query(ge=1, le=MOST_RESTARTS)],
+    cluster: Cluster = None,
+) -> JSONResponse:
+    """What a restarted attempt is told about the one before it, a line each; none where nothing went wrong."""
+    return answer(await ask.banner(await meant(who, parts, job, cluster), restart_count))
 
 
 @router.get("/jobs/{job:path}/stage", response_model=JobStage)

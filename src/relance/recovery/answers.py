@@ -88,7 +88,7 @@ def five_answers(facts: JobFacts) -> FiveAnswers:
     return FiveAnswers(
         running=_running(facts),
         from_step=_from_step(facts),
-        lost=_lost(facts, incident),
+        lost=lost(facts, incident),
         fault=fault(incident),
         next=_next(facts, incident),
     )
@@ -111,6 +111,13 @@ def first_quote(verdict: Verdict | None) -> Quote | None:
         return None
     roots = [hit for hit in verdict.evidence if hit.role is Role.ROOT]
     return quote_of(min(roots, key=lambda hit: hit.when) if roots else verdict.evidence[0])
+
+
+def quoted(quote: Quote) -> str:
+    """A quoted line with the place where it stands; of a traceback its last line, which says what was raised."""
+    lines = [line.strip() for line in quote.text.splitlines() if line.strip()] or [""]
+    line = lines[-1] if lines[0].startswith("Traceback") else lines[0]
+    return f'"{line[:200]}" ({quote.place})' if quote.place else f'"{line[:200]}"'
 
 
 def headline(facts: JobFacts) -> str:
@@ -257,7 +264,8 @@ def _from_step(facts: JobFacts) -> str:
     return "not known: no step or checkpoint line recognised yet"
 
 
-def _lost(facts: JobFacts, incident: Incident | None) -> str:
+def lost(facts: JobFacts, incident: Incident | None) -> str:
+    """What an incident cost: the steps to do again, and how long the job stood still."""
     if incident is None:
         return "nothing"
     before = facts.progress.get(incident.attempt)

@@ -12,11 +12,12 @@ from relance.domain.records import AttemptRecord, JobRecord, Record
 from relance.domain.streams import Recorded
 from relance.ports.notifiers import Notice, NoticeKind
 from relance.recovery import wordings
+from relance.recovery.answers import quoted
 from relance.recovery.notices import notices_for
 from relance.recovery.owning import own_part
 from relance.recovery.queries import Queries
 from relance.recovery.sites import Site
-from relance.recovery.stories import JobStory, Quote
+from relance.recovery.stories import JobStory
 
 Telling = Callable[[Recorded, Record], Awaitable[tuple[Notice, ...]]]
 """What an event asks to tell, given its stream's record."""
@@ -28,7 +29,6 @@ OWNERS_KINDS = frozenset({
 """What an owner can be told by mail."""
 _RESTARTED_EVERY = timedelta(hours=1)
 _JOBS_REMEMBERED = 10_000
-_LINE_CHARS = 400
 
 
 class OwnerLetters:
@@ -78,19 +78,7 @@ def letter(story: JobStory, first: str, zone: tzinfo | None, now: datetime) -> s
         f"What next: {story.answers.next}",
         f'Not wanted: relance off {job} · not right: relance wrong {job} "WHY" · all of it: relance why {job}',
     )
-    return "".join(f"{one_line(line)}\n" for line in lines if line)
-
-
-def quoted(quote: Quote) -> str:
-    """A quoted line with the place where it stands; of a traceback its last line, which says what was raised."""
-    lines = [line.strip() for line in quote.text.splitlines() if line.strip()] or [""]
-    line = lines[-1] if lines[0].startswith("Traceback") else lines[0]
-    return f'"{line[:200]}" ({quote.place})' if quote.place else f'"{line[:200]}"'
-
-
-def one_line(text: str) -> str:
-    """Text as one line of bounded length, without what steers a terminal."""
-    return " ".join(wordings.visible(text).split())[:_LINE_CHARS]
+    return "".join(f"{wordings.one_line(line)}\n" for line in lines if line)
 
 
 def _with_letter(notice: Notice, story: JobStory, zone: tzinfo | None) -> Notice:

@@ -14,9 +14,11 @@ from relance.domain.views import ClusterReport, JobView
 from relance.ports.clocks import Clock
 from relance.ports.histories import History
 from relance.recovery import figures, storytelling, subjects, tables
-from relance.recovery.answers import JobFacts
+from relance.recovery.answers import JobFacts, first_quote
+from relance.recovery.banners import Banner, banner
 from relance.recovery.job_checks import JobCheck, job_check
 from relance.recovery.live import Live
+from relance.recovery.owning import is_kernel_log
 from relance.recovery.proving.gathering import Scope, gather
 from relance.recovery.proving.reports import proofs
 from relance.recovery.proving.values import Proofs
@@ -53,6 +55,17 @@ class Queries:
         record = await subjects.job_meant(self._history, text)
         facts = await self._look().facts(record)
         return storytelling.job_story(facts, await self._history.read(Stream.of_job(record.job)))
+
+    async def banner(self, text: str, restart_count: int) -> Banner:
+        """What the attempt with that restart count is told about the one before it."""
+        record = await subjects.job_meant(self._history, text)
+        facts = await self._look().facts(record)
+        rules = self._site.rules(record.job.cluster)
+        before = AttemptKey(job=record.job, restart_count=restart_count - 1)
+        incident = next((item for item in reversed(record.incidents) if item.attempt == before), None)
+        quote = first_quote(incident.verdict) if incident is not None else None
+        own = quote if quote is not None and not is_kernel_log(quote.file, rules) else None
+        return banner(facts, restart_count, own, self._site.zone)
 
     async def job_check(self, text: str) -> JobCheck:
         """What is seen of the job that `text` means, and what would be done."""

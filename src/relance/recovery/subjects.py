@@ -19,16 +19,18 @@ class AmbiguousError(LookupError):
         self.candidates = candidates
 
 
-async def job_meant(history: History, text: str, owner_uid: int | None = None) -> JobRecord:
+async def job_meant(history: History, text: str, owner_uid: int | None = None, cluster: str | None = None) -> JobRecord:
     """The job with this key, else with this raw id, else with this name. An id that was used again means the newest.
 
-    With `owner_uid`, other people's jobs are not there at all: nothing tells one from a job that does not exist.
-    Raises NotKnownError, or AmbiguousError when a name is shared, or an id is known on several clusters.
+    With `owner_uid`, other people's jobs are not there at all: nothing tells one from a job that does not exist. A job
+    of `cluster` is preferred. Raises NotKnownError, or AmbiguousError when a name is shared, or an id is known on
+    several clusters.
     """
     text = text.strip()
     found = await history.find_jobs(text) if text else ()
     if owner_uid is not None:
         found = tuple(record for record in found if record.owner_uid == owner_uid)
+    found = tuple(record for record in found if cluster in (None, record.job.cluster)) or found
     if not found:
         raise NotKnownError(f"no job is known by {text!r}")
     by_key = [record for record in found if str(record.job) == text]

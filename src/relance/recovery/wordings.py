@@ -18,6 +18,7 @@ _MINUTE_S = 60.0
 _HOUR_S = 3600.0
 _DAY_S = 86400.0
 _NODES_SHOWN = 4
+_LINE_CHARS = 400
 
 
 def name(identifier: str) -> str:
@@ -36,6 +37,11 @@ def visible(text: str) -> str:
         "\N{REPLACEMENT CHARACTER}" if unicodedata.category(char) in _UNSEEN and char not in "\n\t" else char
         for char in text
     )
+
+
+def one_line(text: str) -> str:
+    """Text as one line of at most 400 characters, without what steers a terminal."""
+    return " ".join(visible(text).split())[:_LINE_CHARS]
 
 
 def moment(at: datetime | None, now: datetime) -> str:
