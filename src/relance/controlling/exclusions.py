@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from relance.domain.views import JobView, NodeView
+from relance.domain.advice import Answer
+from relance.domain.fits import Grounds, room
+from relance.domain.views import JobView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,39 +23,26 @@ class ExclusionList:
     notes: tuple[str, ...] = ()
 
 
-def merged(job: JobView, ours: Iterable[str], nodes: Iterable[NodeView] | None) -> ExclusionList:
+def merged(job: JobView, ours: Iterable[str], grounds: Grounds | None) -> ExclusionList:
     """The job's own list with our nodes added, as far as they are known and enough nodes remain.
 
-    `nodes` is None where they could not be read: then nothing is checked, and the scheduler refuses what it must.
+    `grounds` is None where they could not be read: then nothing is checked, and the scheduler refuses what it must.
     """
     own = job.excluded
     wanted = tuple(dict.fromkeys(name for name in ours if name not in own))
-    if nodes is None:
+    if grounds is None:
         return ExclusionList(nodes=(*own, *wanted), ours=wanted)
-    known = {node.name: node for node in nodes}
-    unknown = tuple(name for name in wanted if name not in known)
+    known = {node.name for node in grounds.nodes}
+    notes = tuple(f"the scheduler does not know {name}: left out" for name in wanted if name not in known)
     added = tuple(name for name in wanted if name in known)
-    notes = tuple(f"the scheduler does not know {name}: left out" for name in unknown)
-    problem = _problem(job, added, known.values()) if added else ""
-    if problem:
-        return ExclusionList(nodes=own, notes=(*notes, f"{problem}: not written"))
+    left = room(job, grounds, {*own, *added}, says=added) if added else None
+    if left is not None and left.answer is Answer.NO:
+        return ExclusionList(nodes=own, notes=(*notes, f"{left.reason}: not written"))
     return ExclusionList(nodes=(*own, *added), ours=added, notes=notes)
 
 
-def _problem(job: JobView, added: tuple[str, ...], nodes: Iterable[NodeView]) -> str:
-    """Why these nodes may not be added; empty when nothing speaks against it."""
-    names = ", ".join(added)
-    required = sorted(set(added) & set(job.required))
-    if required:
-        return f"the job itself asks for {', '.join(required)}"
-    out = {*job.excluded, *added}
-    wanted = set(job.features)
-    served = [
-        node
-        for node in nodes
-        if (not node.partitions or job.partition in node.partitions) and wanted <= set(node.features)
-    ]
-    left = [node for node in served if node.state.takes_work and node.name not in out]
-    if len(left) < job.node_count:
-        return f"without {names} {len(left)} nodes would be left for a job of {job.node_count}"
-    return ""
+def in_the_way(job: JobView, ours: Iterable[str], grounds: Grounds) -> bool:
+    """Whether the job has no room because of our nodes, and would have without them; others' work is not in the way."""
+    own = set(job.excluded)
+    with_ours, without = room(job, grounds, own), room(job, grounds, own - set(ours))
+    return with_ours.answer is Answer.NO and without.answer is not Answer.NO

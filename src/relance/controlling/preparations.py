@@ -15,6 +15,7 @@ from typing import Protocol
 from relance.controlling.exclusions import merged
 from relance.controlling.state_tables import Case, Course, ruling
 from relance.domain.advice import ActionKind, Advice, Command, Effect
+from relance.domain.fits import Grounds
 from relance.domain.keys import stable_id
 from relance.domain.ledgers import Expected, Parked
 from relance.domain.limits import Limits
@@ -109,6 +110,11 @@ def expected_of(job: JobView) -> Expected:
     )
 
 
+def grounds_of(report: ClusterReport | None) -> Grounds | None:
+    """Where jobs may be placed, as a look showed it; None without one."""
+    return Grounds(nodes=report.nodes, windows=report.windows, now=report.as_of) if report is not None else None
+
+
 def parked_until(advice: Advice, limits: Limits) -> datetime | None:
     """Until when an advice parks the job; None when it does not."""
     if not advice.park:
@@ -118,8 +124,7 @@ def parked_until(advice: Advice, limits: Limits) -> datetime | None:
 
 def _update(scene: Scene, builder: CommandBuilder) -> tuple[tuple[Command, ...], tuple[str, ...]]:
     order, job = scene.order, scene.job
-    nodes = scene.report.nodes if scene.report is not None else None
-    found = merged(job, (*order.our_exclusions, *order.advice.exclude), nodes)
+    found = merged(job, (*order.our_exclusions, *order.advice.exclude), grounds_of(scene.report))
     until = parked_until(order.advice, scene.limits)
     command = builder.constrain(replace(job, state=JobState.PENDING), found.nodes, until)
     when = f"start it at {until.isoformat(timespec='seconds')}" if until is not None else "start it at once"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from relance.controlling.exclusions import merged
+from relance.controlling.exclusions import in_the_way, merged
 from relance.controlling.moves import (
     Answered,
     End,
@@ -19,9 +19,9 @@ from relance.controlling.moves import (
     Turn,
     elapsed_s,
 )
-from relance.controlling.preparations import expected_of, parked_until
+from relance.controlling.preparations import expected_of, grounds_of, parked_until
 from relance.controlling.state_tables import held, is_meant, parked_by_us
-from relance.domain.advice import ActionEnd
+from relance.domain.advice import NEEDS_A_PERSON, ActionEnd
 from relance.domain.ledgers import Outcome, Verb
 from relance.domain.twins import twins
 from relance.domain.views import ClusterReport, Hold, JobState, JobView
@@ -37,8 +37,9 @@ LAUNCH_S = 2.0
 """An attempt that our restart killed at launch never lives this long (slurm.md 2)."""
 FAST_S = 10.0
 """After this long in the queue the job is read at the slow pace."""
-EXCLUSION_REASONS = ("BadConstraints", "Resources", "ReqNodeNotAvail", "Reservation")
-"""Reasons of a pending job that an exclusion can bring about; Slurm 25.11 says plain Resources (operators.md V10)."""
+NEVER_FITS = "BadConstraints"
+"""The reason of a pending job that cannot be met. Slurm 25.11 says plain Resources instead (operators.md V10), as it
+does in a full cluster: so whether there is room is counted as well."""
 
 
 def abandon(reason: str) -> End:
@@ -146,7 +147,7 @@ def _update(transaction: Transaction, job: JobView, now: Moment) -> Turn:
         nodes, added = tuple(name for name in job.excluded if name not in known.added), known.added
     else:
         ours = (*known.began.our_exclusions, *known.began.advice.exclude)
-        found = merged(job, ours, known.report.nodes if known.report is not None else None)
+        found = merged(job, ours, grounds_of(known.report))
         nodes, added = found.nodes, (*known.added, *found.ours)
         notes += [Note(step="left out", detail=text) for text in found.notes]
     start_at = _start_at(known, job, now.at)
@@ -238,15 +239,20 @@ def _waiting(transaction: Transaction, job: JobView, now: Moment) -> Turn:
         return Turn(transaction=known, step=end, notes=tuple(notes))
     if elapsed_s(known.written_at_s, now) < known.limits.pending_reason_s:
         return Turn(transaction=known, step=Read(after_s=_pause_s(known, now)), notes=tuple(notes))
-    return _long_waiting(known, job, tuple(notes))
+    return _long_waiting(known, job, tuple(notes), now)
 
 
-def _long_waiting(transaction: Transaction, job: JobView, notes: tuple[Note, ...]) -> Turn:
+def _long_waiting(transaction: Transaction, job: JobView, notes: tuple[Note, ...], now: Moment) -> Turn:
     """A minute in the queue: is it because of us?"""
     added = ", ".join(transaction.added)
-    if added and not transaction.without_ours and job.reason.startswith(EXCLUSION_REASONS):
+    may_be_us = bool(added) and not transaction.without_ours
+    if may_be_us and elapsed_s(transaction.looked_at_s, now) > LOOK_AGE_S:
+        return Turn(transaction=transaction, step=Look(), notes=notes)
+    grounds = grounds_of(transaction.report)
+    ours = job.reason.startswith(NEVER_FITS) or (grounds is not None and in_the_way(job, transaction.added, grounds))
+    if may_be_us and ours:
         if transaction.began.advice.exclusion_is_hard:
-            reason = f"waits for {job.reason} without {added}; the evidence is hard: a person has to choose"
+            reason = f"waits for {job.reason} without {added}; the evidence is hard: {NEEDS_A_PERSON}"
             return Turn(transaction=transaction, step=End(end=ActionEnd.SUCCEEDED, reason=reason), notes=notes)
         note = Note(step="taken back", detail=f"waits for {job.reason} without {added}: allowed again")
         again = replace(transaction, phase=Phase.WRITE, without_ours=True, wrote=None, is_read_back=False)

@@ -12,6 +12,10 @@ from relance.domain.keys import AttemptKey
 from relance.domain.stages import EndRunning
 
 
+NEEDS_A_PERSON = "a person has to choose"
+"""Words in a guard's answer, or in the end of an action, where hard evidence leaves the choice to people."""
+
+
 class Answer(Enum):
     """The answer to a guard or gate. Unknown is never taken for yes."""
 

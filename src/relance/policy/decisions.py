@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from datetime import datetime, timedelta
 
-from relance.domain.advice import Advice, Guard
+from relance.domain.advice import Advice, Answer, Guard
 from relance.domain.keys import stable_id
+from relance.domain.verdicts import Strength
 from relance.policy.attempts import Place, ended_at, place_of
 from relance.policy.guards import GuardRule, ask_guards, blocking, settled_at
 from relance.policy.plans import Plan, plan
@@ -16,6 +17,7 @@ from relance.policy.storms import RENEW_BEFORE, park_until
 _MIN_JOB_AGE_S = 300.0
 """How long Slurm remembers an ended job by default; taken where the scheduler's own facts are not known."""
 _SHARED_CAUSE = "no_shared_cause"
+_ROOM = "enough_nodes"
 _SETTLES = "verdict_final"
 _FINAL = ("attempt_over", _SETTLES)
 
@@ -25,7 +27,7 @@ def decide(question: Question) -> Advice:
     chosen = plan(question)
     guards = ask_guards(question, chosen)
     held_by = _held_by(chosen, blocking(guards, question.now))
-    parks = _parks(question, chosen, held_by)
+    parks = _parks(question, chosen, held_by, guards)
     hold = bool(held_by) and not parks
     attempt, now = question.incident.attempt, question.now
     until = park_until(_parked_since(question), question.limits.storms, now) if parks else None
@@ -42,6 +44,10 @@ def decide(question: Question) -> Advice:
         expires_at=_expires_at(question),
         exclude=chosen.exclude,
         exclude_until=now + timedelta(seconds=question.limits.exclusions.for_s) if chosen.exclude else None,
+        exclusion_is_hard=any(
+            suspect.node in chosen.exclude and suspect.strength is Strength.HARD
+            for suspect in question.verdict.suspects
+        ),
         hold=hold,
         park=parks,
         park_until=until,
@@ -66,15 +72,23 @@ def _held_by(chosen: Plan, blocked: tuple[GuardRule, ...]) -> tuple[GuardRule, .
     return tuple(rule for rule in blocked if chosen.settles and rule.name in _FINAL)
 
 
-def _parks(question: Question, chosen: Plan, held_by: tuple[GuardRule, ...]) -> bool:
-    """Whether an ended job is put back with a start time ahead: only a shared cause keeps it from starting now.
+def _parks(question: Question, chosen: Plan, held_by: tuple[GuardRule, ...], guards: tuple[Guard, ...]) -> bool:
+    """Whether an ended job is put back with a start time ahead, instead of waiting for what keeps it from starting.
 
-    Waiting would lose it for good, because the scheduler forgets an ended job after a while.
+    That is a shared cause, or a person who has to choose because there is no room without a node that is surely bad.
+    Waiting would lose the job for good, because the scheduler forgets an ended one after a while.
     """
     names = {rule.name for rule in held_by}
-    only_shared = _SHARED_CAUSE in names and not any(rule.for_parking for rule in held_by) and not chosen.successor
+    no_room = any(guard.name == _ROOM and guard.answer is Answer.NO for guard in guards)
+    waits = _SHARED_CAUSE in names or (no_room and bool(chosen.exclude) and _may_park_longer(question))
+    if not waits or any(rule.for_parking for rule in held_by) or chosen.successor or not chosen.action.restarts:
+        return False
     place = place_of(question)
-    return only_shared and chosen.action.restarts and (place is Place.OVER or _wants_renewal(question, place))
+    return place is Place.OVER or _wants_renewal(question, place)
+
+
+def _may_park_longer(question: Question) -> bool:
+    return park_until(_parked_since(question), question.limits.storms, question.now) is not None
 
 
 def _wants_renewal(question: Question, place: Place) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from relance.domain.advice import Answer, Guard
+from relance.domain.advice import NEEDS_A_PERSON, Answer, Guard
 from relance.domain.views import JobState
 from relance.policy.attempts import Place, ended_at, place_of
 from relance.policy.budgets import restarts_since_progress
@@ -146,8 +146,10 @@ def _requeues_by_itself(question: Question) -> str:
 def _enough_nodes(asked: Asked) -> Reply:
     room = fit(asked.question, asked.plan.exclude)
     if room.answer is Answer.NO and asked.plan.exclude:
-        return room.answer, f"{room.reason}; a person has to choose: free a node, or start it with the suspect", None
+        return room.answer, f"{room.reason}; {NEEDS_A_PERSON}: free a node, or start it with the suspect", None
     job = asked.question.fleet.job
+    if room.waits:
+        return room.answer, room.reason, None
     own = set(job.nodes if job is not None and not job.state.is_over else ()) - set(asked.plan.exclude)
     if room.answer is Answer.YES and room.idle + len(own) < room.needed:
         return room.answer, f"{room.reason}; only {room.idle} are idle: it may have to queue", None

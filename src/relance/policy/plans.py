@@ -13,6 +13,7 @@ from relance.policy.attempts import Place, place_of
 from relance.policy.budgets import spent
 from relance.policy.endings import Ending, ending_of
 from relance.policy.exclusions import exclusions
+from relance.policy.fits import fit
 from relance.policy.intents import by_twin, by_verdict, decided
 from relance.policy.questions import Question
 from relance.policy.twins import successor
@@ -80,6 +81,7 @@ def _restart(question: Question) -> Plan:
         exclude = choice.nodes
         reasons += choice.reasons
     action = Remedy.RESTART_EXCLUDING if exclude else Remedy.RESTART
+    reasons += filter(None, (fit(question, exclude).waits,))
     return Plan(action=action, reasons=tuple(reasons), exclude=exclude, awaits=awaits)
 
 

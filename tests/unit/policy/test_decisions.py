@@ -154,13 +154,16 @@ HELD: dict[str, tuple[dict[str, Any], str, Answer, float | None]] = {
 }  # fmt: skip
 
 
+PARKED = ("a canary goes first", "too few nodes without the hard suspect")
+"""The guards that hold a job for longer than the scheduler remembers it."""
+
+
 @pytest.mark.parametrize("name", HELD)
 def test_a_guard_holds_and_says_until_when(name: str) -> None:
     changes, which, answer, until = HELD[name]
     advice = decided(**changes)
     assert (guard(advice, which).answer, advice.hold) == (answer, not advice.park), advice.guards
-    if name != "a canary goes first":
-        assert advice.hold
+    assert advice.park is (name in PARKED)
     assert advice.action.restarts
     assert advice.decide_again_at == (None if until is None else at(until)) or advice.park
     assert advice.decide_again_on
@@ -477,11 +480,20 @@ def test_exclusions_stay_within_their_limits_and_each_cut_is_said(name: str) -> 
         assert any("not excluded" in reason for reason in advice.reasons)
 
 
-def test_hard_evidence_that_leaves_too_few_nodes_is_said_and_not_written() -> None:
+def test_hard_evidence_that_leaves_too_few_nodes_is_said_and_the_job_is_parked_for_a_person_to_choose() -> None:
     few = tuple(NodeView(name=name, state=NodeState.IDLE, partitions=("gpu",)) for name in NODES[:4])
     advice = decided(fleet__nodes=few)
-    assert (advice.hold, advice.exclude) == (True, ("n2",))
+    assert (advice.park, advice.exclude, advice.exclusion_is_hard) == (True, ("n2",), True)
     assert "a person has to choose" in guard(advice, "enough_nodes").reason
+    assert advice.park_until == at(3700 + 1800)
+    late = decided(fleet__nodes=few, now=at(3600 + 14400), fleet__as_of=at(3600 + 14400))
+    assert (late.park, late.hold) == (False, True)
+
+
+def test_whether_the_evidence_is_hard_goes_with_the_advice() -> None:
+    weak = decided(verdict__suspects=(replace(WEAK, before=(at(-86400),)),))
+    assert (weak.exclude, weak.exclusion_is_hard) == (("n3",), False)
+    assert decide(ASKED).exclusion_is_hard
 
 
 NODE = NodeView(name="n1", state=NodeState.IDLE, partitions=("gpu",), features=("h100",))
