@@ -17,7 +17,23 @@ from bench.measures import Limit, Result
 from bench.pages import kept
 from relance.ports.clocks import SystemClock
 
-NAMES = ("detections", "restarts", "stories", "frights", "nodes", "bugs", "memory", "crashes", "quiet")
+NAMES = (
+    "detections",
+    "restarts",
+    "stories",
+    "frights",
+    "nodes",
+    "bugs",
+    "memory",
+    "crashes",
+    "quiet",
+    "slurm_detections",
+    "slurm_restarts",
+    "slurm_dead_ranks",
+    "slurm_lost_nodes",
+    "slurm_storm",
+    "slurm_queue",
+)
 """One module of `bench.bars` each, the short ones first."""
 
 

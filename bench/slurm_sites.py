@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bench.rigs import folder
 from bench.sites import Site
 from relance.domain.stages import EndRunning, Stage
-from relance.simulation.private_slurm import RunningCluster
 from relance.testing.other_users import OpenPython, open_python, user_of
 from relance.testing.roles import RelanceProcesses, account_of
-from relance.testing.slurm_trainings import SlurmTrainings
+from relance.testing.slurm_clusters import ClusterPlan, RunningCluster, SlurmTrainings, start_cluster
 
 CLUSTER = "private"
 FAST_POLLS: Mapping[str, object] = {"jobs_s": 0.5, "nodes_s": 5, "accounting_s": 5}
@@ -91,3 +92,20 @@ class SlurmSite(Site):
         """End the trainings and Relance."""
         self.stop_relance()
         self.trainings.stop()
+
+
+@contextlib.contextmanager
+def slurm_site(plan: ClusterPlan, setup: SlurmSetup) -> Iterator[SlurmSite]:
+    """A private cluster with Relance on it, both of which are gone afterwards."""
+    with folder() as place:
+        place.chmod(0o755)  # Relance's own user has its folder below it
+        cluster = start_cluster(plan)
+        try:
+            made = SlurmSite(cluster, place / "site", setup)
+            try:
+                made.start()
+                yield made
+            finally:
+                made.stop()
+        finally:
+            cluster.stop()

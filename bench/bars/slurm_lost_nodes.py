@@ -1,0 +1,66 @@
+"""On real Slurm: a node is lost and Slurm gives it up; how long until the job runs again."""
+
+from __future__ import annotations
+
+from bench.measures import Limit, Result, spread
+from bench.rigs import NO_STORM
+from bench.sites import until
+from bench.slurm_sites import FAST_POLLS, SlurmSetup, SlurmSite, slurm_site
+from relance.testing.clusters import Training
+from relance.testing.slurm_clusters import ClusterPlan
+
+_RUNS, _QUICK_RUNS = 5, 1
+_MOST_S = 5.0
+_BEFORE_STEP = 12
+_SLURMD_TIMEOUT_S = 10
+_PATIENCE_S = 150.0
+
+
+def measure(*, quick: bool) -> Result:
+    """Kill a node's daemon with all that runs there, and read when the job runs elsewhere."""
+    setup = SlurmSetup(
+        scheduler=FAST_POLLS,
+        site={"limits": {"settle_s": 0, "grace_after_boot_s": 0, "storms": NO_STORM}},
+    )
+    found: list[float] = []
+    wrong: list[str] = []
+    with slurm_site(ClusterPlan(slurmd_timeout_s=_SLURMD_TIMEOUT_S), setup) as made:
+        for number in range(_QUICK_RUNS if quick else _RUNS):
+            found.append(_delay(made, f"lost-{number}", wrong))
+    delays = spread(found)
+    return Result(
+        name="slurm_lost_nodes",
+        measure="real Slurm: Slurm gives a lost node up to running again",
+        limits=(Limit(name="max", value=delays.maximum, most=_MOST_S),),
+        figures={"given_up_to_running": delays.data},
+        wrong=tuple(wrong),
+        conditions=(
+            "the slurmd of one of 2 nodes killed with everything that runs there; from the end time of the attempt "
+            f"that Slurm ends as NODE_FAIL (SlurmdTimeout {_SLURMD_TIMEOUT_S} s, whole seconds) to the start time of "
+            "the next one; Slurm requeues the job itself, and Relance adds the exclusion and ends the two-minute wait"
+        ),
+    )
+
+
+def _delay(made: SlurmSite, name: str, wrong: list[str]) -> float:
+    job = made.trainings.submit(Training(name=name, nodes=2, ranks_per_node=1, steps=5000))
+    made.wait_for_step(job, _BEFORE_STEP)
+    node = made.trainings.job(job)["node_list"][1]
+    made.cluster.stop_node(node)
+    until(lambda: _runs_again(made, job), _PATIENCE_S, f"a second attempt of job {job}")
+    attempts = made.trainings.attempts(job)
+    if len(attempts) != 2 or attempts[0]["state"] != "NODE_FAIL":
+        wrong.append(f"{name}: the attempts are {[each['state'] for each in attempts]}")
+    if node in attempts[-1]["nodes"]:
+        wrong.append(f"{name}: it runs on {node} again")
+    made.wait_for_step(job, 1)
+    made.trainings.cancel(job)
+    until(lambda: made.state(job) == "CANCELLED", 30.0, f"the end of job {job}")
+    made.cluster.start_node(node)
+    ended, began = attempts[0]["end_time"], attempts[-1]["start_time"]
+    return float(began) - float(ended) if began is not None and ended is not None else float("inf")
+
+
+def _runs_again(made: SlurmSite, job: int) -> bool:
+    row = made.trainings.job(job)
+    return row["state"] == "RUNNING" and row["restart_count"] > 0
