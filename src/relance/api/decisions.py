@@ -27,13 +27,18 @@ router = APIRouter(tags=["deciding"])
 
 @router.put("/stages", response_model=list[StageSetting])
 async def set_stages(who: Decider, parts: Parts, order: Ordering, body: StageOrder) -> JSONResponse:
-    """Set a stage. Whoever may decide may lower one; raising it, or consenting to more, takes an admin."""
+    """Set a stage. Whoever may decide may lower one; raising it, or consenting to more, takes an admin.
+
+    A stage that would have us act is refused on a cluster that is not fit for it: then none is set.
+    """
     clusters = await _clusters(parts, body.cluster)
     if body.partition is not None:
         await _check_partition(parts, clusters, body.partition)
     raised = [record for record in clusters if raises_stage(record, body.partition, body.stage, body.end_running)]
     if raised and not who.may(Right.GOVERN):
         raise ProblemError(NOT_ALLOWED)
+    for record in raised:
+        await order.check_fit(record.cluster, body.stage)
     settings = [
         await order.set_stage(record.cluster, body.partition, body.stage, body.end_running, who.name)
         for record in clusters

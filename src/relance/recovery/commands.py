@@ -20,6 +20,7 @@ from relance.ports.histories import Append, ConflictError, History
 from relance.recovery import subjects
 from relance.recovery.assigning import view_of
 from relance.recovery.gatings import Standpoint, why_not_approvable
+from relance.recovery.health import missing_for_act
 from relance.recovery.ordering import job_stage
 from relance.recovery.sites import Site
 
@@ -55,6 +56,18 @@ class Commands:
         self._history = history
         self._site = site
         self._clock = clock
+
+    async def check_fit(self, cluster: str, stage: Stage) -> None:
+        """Raise CommandRefusedError where a stage would have us act and the controller said that it may not or cannot.
+
+        The health cap would hold such a cluster at `observe` anyway; this says so to the person at once, with what
+        mends it. A cluster whose controller has not reported yet is taken as it comes: the cap follows the report.
+        """
+        report = await self._history.report(cluster)
+        missing = missing_for_act(report.facts) if report is not None and stage.rank >= Stage.APPROVE.rank else ()
+        if missing:
+            reasons = " ".join(f"({number}) {reason}." for number, reason in enumerate(missing, start=1))
+            raise CommandRefusedError(f"cluster {cluster} is not fit for {stage.value}: {reasons}")
 
     async def set_stage(
         self,

@@ -76,14 +76,18 @@ def storm_events(
     )
 
 
+def missing_for_act(facts: SchedulerFacts) -> tuple[str, ...]:
+    """What the controller says is missing for acting on its cluster, each in words; empty: nothing."""
+    return facts.lacks or (() if facts.may_act else ("the controller's account may not act on other users' jobs",))
+
+
 def _rights(record: ClusterRecord, facts: SchedulerFacts | None, now: datetime) -> list[e.ClusterEvent]:
     """A missing right caps the stage while it lasts; in `observe` none is needed."""
     if facts is None:
         return []
     settings = (*record.partitions.values(), *([record.setting] if record.setting else ()))
     wanted = any(setting.stage.rank > Stage.OBSERVE.rank for setting in settings)
-    missing = facts.lacks or (() if facts.may_act else ("the controller's account may not act on other users' jobs",))
-    reason = "; ".join(missing) if wanted else ""
+    reason = "; ".join(missing_for_act(facts)) if wanted else ""
     known = next((cap for cap in record.caps if cap.name == _RIGHTS), None)
     if reason and (known is None or known.reason != reason):
         cap = HealthCap(name=_RIGHTS, stage=Stage.OBSERVE, reason=reason, since=known.since if known else now)
