@@ -9,8 +9,9 @@ import structlog
 from hypothesis import settings
 
 from tests.components.mariadb import mariadb_server, mariadb_url
+from tests.components.slurm import lease_nodes, private_slurm, slurm_cluster, slurm_nodes
 
-__all__ = ["mariadb_server", "mariadb_url"]
+__all__ = ["lease_nodes", "mariadb_server", "mariadb_url", "private_slurm", "slurm_cluster", "slurm_nodes"]
 
 # A busy machine is slow, not wrong: a test's limit is pytest's timeout, and a failure prints how to repeat it.
 settings.register_profile("relance", deadline=None, print_blob=True)

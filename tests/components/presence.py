@@ -13,13 +13,14 @@ SERVERS_TOO: Final = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/
 """Debian puts servers into folders that are not on everybody's PATH."""
 
 
-def require_component(name: str, reason: str, *, program: str) -> Path:
+def require_component(name: str, reason: str, *, program: str, path: str = SERVERS_TOO) -> Path:
     """The path of a component's program, for a test that cannot do without it.
 
-    `reason` completes "needed for …". Where the program is missing, the test is skipped with name and reason, so that
-    the last screen shows it; with CI=true it fails, because nobody reads a skip there.
+    It is looked up in the folders of `path`. `reason` completes "needed for …". Where the program is missing, the test
+    is skipped with name and reason, so that the last screen shows it; with CI=true it fails, because nobody reads a
+    skip there.
     """
-    found = shutil.which(program, path=SERVERS_TOO)
+    found = shutil.which(program, path=path)
     if found is None:
         missing_component(name, reason)
     return Path(found)

@@ -17,7 +17,7 @@ from relance.simulation.private_slurm.plans import ClusterPlan
 from relance.simulation.private_slurm.programs import Programs
 
 MARK = "RELANCE_PRIVATE_SLURM"
-"""The environment variable that all daemons of a cluster carry, and slurmstepd inherits: the cluster's folder."""
+"""The environment variable that all daemons of a cluster carry: the cluster's folder."""
 
 LOOK_EVERY_S = 0.02
 _END_LIMIT_S = 10.0
@@ -72,14 +72,14 @@ class Daemons:
         env = {
             **Programs(prefix=self.plan.prefix).env,
             MARK: str(self.layout.folder),
-            f"{MARK}_NODE": name,
             "SLURM_CONF": str(self.layout.slurm_conf),
             "MYSQL_UNIX_PORT": str(self.layout.database_socket),
         }
         with self.layout.output(name).open("ab") as log:
             process = subprocess.Popen(
                 self.argv(name),
-                cwd=self.layout.folder,
+                # A slurmstepd inherits it and is known by it, because it overwrites its environment.
+                cwd=self.layout.spool(name) if name in self.plan.nodes else self.layout.folder,
                 env=env,
                 stdin=subprocess.DEVNULL,
                 stdout=log,

@@ -36,8 +36,9 @@ def kill_jobs_on(folder: Path, node: str) -> None:
 def processes_of(folder: Path, node: str | None = None) -> set[int]:
     """The processes of the cluster in `folder`; with `node`, only the steps and jobs on that node.
 
-    Known by their environment: daemons and steps carry our mark, everything in a job has SLURM_CONF and
-    SLURMD_NODENAME. Their descendants belong to them, whatever they did to their own environment.
+    Daemons are known by our mark in their environment, what runs in a job by SLURM_CONF and SLURMD_NODENAME, and a
+    slurmstepd, which overwrites its environment, by its working directory. Their descendants belong to them, whatever
+    they did to their own environment.
     """
     parents: dict[int, int] = {}
     found: set[int] = set()
@@ -59,26 +60,35 @@ def _kill_until_none(folder: Path, node: str | None) -> None:
     while found := processes_of(folder, node):
         if time.monotonic() > end:
             raise PrivateSlurmError(f"Processes of the cluster in {folder} cannot be killed: {sorted(found)}")
-        for pid in found:
+        # Steps first: one that outlived its ranks for a moment would report their end to slurmctld.
+        for pid in sorted(found, key=_is_step, reverse=True):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(LOOK_EVERY_S)
 
 
 def _belongs(pid: int, folder: Path, node: str | None) -> bool:
+    if _is_step(pid):
+        return _steps_place(pid).is_relative_to(folder / "spool" / node if node else folder)
     environ = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    in_job = f"SLURM_CONF={folder}/slurm.conf".encode() in environ
-    if node is not None:
-        return _is_step_of(pid, folder, node, environ) or (in_job and f"SLURMD_NODENAME={node}".encode() in environ)
-    if f"{MARK}={folder}".encode() in environ:
+    if node is None and f"{MARK}={folder}".encode() in environ:
         return True
-    return in_job and any(each.startswith(b"SLURMD_NODENAME=") for each in environ)
+    if f"SLURM_CONF={folder}/slurm.conf".encode() not in environ:
+        return False
+    at = f"SLURMD_NODENAME={node or ''}".encode()
+    return any(each == at if node else each.startswith(at) for each in environ)
 
 
-def _is_step_of(pid: int, folder: Path, node: str, environ: list[bytes]) -> bool:
-    """Whether this is a slurmstepd of the node: it inherits the environment of the node's slurmd."""
-    mark = f"{MARK}={folder}".encode() in environ and f"{MARK}_NODE={node}".encode() in environ
-    return mark and Path(f"/proc/{pid}/comm").read_text().startswith("slurmstepd")
+def _is_step(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().startswith("slurmstepd")
+    except OSError:
+        return False
+
+
+def _steps_place(pid: int) -> Path:
+    """The working directory of a slurmstepd: that of its slurmd, the spool folder of the node."""
+    return Path(str(Path(f"/proc/{pid}/cwd").readlink()).removesuffix(" (deleted)"))
 
 
 def _pids() -> Iterator[int]:
