@@ -32,7 +32,8 @@ class MungeProof(httpx2.Auth):
         try:
             request.headers["Authorization"] = f"{SCHEME} {credential(asked, self._munge)}"
         except MungeError as error:
-            raise ClientError(str(error), error.remedy) from error
+            where = f"{request.url.scheme}://{request.headers['Host']}"
+            raise ClientError(f"there is no token for {where}, and {error}", error.remedy) from error
         yield request
 
 
