@@ -32,6 +32,16 @@ class Kind(Enum):
     FAIL_AFTER = "fail after"
     """It is carried out, and then says that it could not reach the scheduler."""
 
+    PAUSE_BEFORE = "pause before"
+    """It is carried out when `Shims.go_on` is called, and at the latest after 8 s."""
+    PAUSE_AFTER = "pause after"
+    """It is carried out at once, and answers when `Shims.go_on` is called, and at the latest after 8 s."""
+
+    @property
+    def pauses(self) -> bool:
+        """Whether it is no fault: it waits until a person has done something to the job."""
+        return self in (Kind.PAUSE_BEFORE, Kind.PAUSE_AFTER)
+
     @property
     def kills(self) -> bool:
         """Whether Relance is killed."""
@@ -76,7 +86,7 @@ class Shims:
 
     def watch(self, job_id: int, pid: int, fault: Fault | None = None) -> None:
         """Begin to number the calls about a job anew; at the fault's call let it happen, to the process `pid`."""
-        for name in ("calls", "fired"):
+        for name in ("calls", "fired", "done", "go"):
             (self.folder / name).unlink(missing_ok=True)
         (self.folder / "pid").write_text(str(pid), encoding="ascii")
         orders: dict[str, object] = {"job": str(job_id) if job_id else ""}
@@ -90,6 +100,22 @@ class Shims:
     def has_fired(self) -> bool:
         """Whether it has happened."""
         return (self.folder / "fired").exists()
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether a call has come to the pause that was ordered: the command is not sent yet, or carried out."""
+        orders = json.loads((self.folder / "orders.json").read_text(encoding="utf-8"))
+        return (self.folder / ("done" if orders.get("kind") == Kind.PAUSE_AFTER.value else "fired")).exists()
+
+    def go_on(self) -> None:
+        """End the pause."""
+        (self.folder / "go").touch()
+
+    @property
+    def fired_at(self) -> float | None:
+        """When it has happened, in seconds since the epoch."""
+        path = self.folder / "fired"
+        return path.stat().st_mtime if path.exists() else None
 
     @property
     def calls(self) -> tuple[str, ...]:

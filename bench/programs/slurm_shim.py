@@ -1,7 +1,8 @@
 """Stands before a Slurm command: `slurm_shim.py FOLDER NAME ARGUMENTS…`. Standard library only.
 
 FOLDER has `orders.json`, which says what is to happen at which call, `calls` with one line for each call so far about
-the job that is watched, and `fired` once it has happened. A call is numbered by what it does: `requeue`, `update`,
+the job that is watched, and `fired` once it has happened. What pauses goes on when there is a file `go`, and in any
+case before the command's time limit. A call is numbered by what it does: `requeue`, `update`,
 `cancel`, `read` (one job), `accounting`. Any other call is passed on as it is.
 """
 
@@ -19,6 +20,8 @@ from pathlib import Path
 
 _LATE_S = 14.0
 """Longer than a command may take (10 s)."""
+_PAUSE_S = 8.0
+"""Shorter than that."""
 
 
 def main() -> int:
@@ -29,38 +32,45 @@ def main() -> int:
     kind = _kind_for_this_call(folder, orders, _operation(name, arguments, str(orders["job"])))
     if not kind:
         os.execv(command[0], command)  # noqa: S606 -- it stands for the command
+    return _befall(kind, folder, name, command)
+
+
+def _befall(kind: str, folder: Path, name: str, command: list[str]) -> int:
+    """Let it happen; the exit code."""
+    code = 1
     match kind:
+        case "pause before":
+            _pause(folder)
+            code = subprocess.run(command, check=False).returncode
+        case "pause after":
+            code = subprocess.run(command, check=False).returncode
+            (folder / "done").touch()
+            _pause(folder)
         case "kill before":
             _kill(folder)
-            return 1
         case "kill during":
             done = subprocess.Popen(
                 command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
             )
             _kill(folder)
-            return done.wait()
+            code = done.wait()
         case "kill after":
-            done_code = subprocess.run(command, check=False).returncode
+            code = subprocess.run(command, check=False).returncode
             _kill(folder)
-            return done_code
         case "hang":
             time.sleep(3600)
-            return 1
         case "late answer":
             code = subprocess.run(command, check=False, stdout=subprocess.DEVNULL).returncode
             time.sleep(_LATE_S)
-            return code
         case "late":
             _do_it_late(command)
             time.sleep(_LATE_S)
-            return 1
         case "fail after":
             subprocess.run(command, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             sys.stderr.write(f"{name}: error: Unable to contact slurm controller (connect failure)\n")
-            return 1
         case _:
             sys.stderr.write(f"shim: no such kind of fault: {kind}\n")
-            return 2
+    return code
 
 
 def _real(folder: Path, name: str) -> str:
@@ -106,6 +116,13 @@ def _kind_for_this_call(folder: Path, orders: dict[str, object], operation: str)
             return ""
         (folder / "fired").touch()
         return str(orders["kind"])
+
+
+def _pause(folder: Path) -> None:
+    """Wait until whoever ordered it has done something to the job."""
+    end = time.monotonic() + _PAUSE_S
+    while not (folder / "go").exists() and time.monotonic() < end:
+        time.sleep(0.01)
 
 
 def _kill(folder: Path) -> None:

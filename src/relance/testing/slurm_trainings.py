@@ -132,6 +132,10 @@ class SlurmTrainings:
         """Stop a rank, so that all others wait for it; gives when. Raises ClusterRefusedError when there is none."""
         return self._signal(job_id, rank, signal.SIGSTOP)
 
+    def continue_rank(self, job_id: int, rank: int) -> datetime:
+        """Let a stopped rank go on; gives when. Raises ClusterRefusedError when there is none."""
+        return self._signal(job_id, rank, signal.SIGCONT)
+
     def break_node(self, node: str, *, after_steps: int = 1, kernel_delay_s: float = 0.0) -> datetime:
         """Have the GPU of this node's first rank fall off the bus in every attempt from now on; gives when."""
         node_faults.break_node(self.work_dir / "nodes" / node, after_steps=after_steps, kernel_delay_s=kernel_delay_s)
