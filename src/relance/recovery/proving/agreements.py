@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from relance.domain.faults import Remedy
+from relance.domain.views import JobState
 from relance.recovery.proving.hands import Case, Hand, requeued_by_scheduler
 from relance.recovery.proving.values import MOST_LISTED, Agreement, AgreementRow, subject_of
 
@@ -36,7 +37,8 @@ class _Pair:
 def agreement(cases: Iterable[Case], hands: Mapping[str, Hand], now: datetime) -> Agreement:
     """Our last word in each incident beside what people did.
 
-    Only incidents count in which we said restart or stop, did not act, and the scheduler did not requeue by itself.
+    Only incidents count in which we said restart or stop, did not act, and the scheduler did not requeue by itself; nor
+    one whose attempt completed all the same: there was nothing to decide.
     People agree with a restart when they make it, by requeue or copy, and with a stop when nobody has restarted the
     work a day after its end. A restart that follows a change of the code cannot be told from another.
     """
@@ -66,6 +68,8 @@ def _pairs(cases: Iterable[Case], hands: Mapping[str, Hand], now: datetime) -> t
     for case in {case.attempt.attempt: case for case in cases}.values():
         advised = case.incident.advised.last
         if advised is None or case.incident.restarted_by_us or requeued_by_scheduler(case):
+            continue
+        if case.attempt.outcome is JobState.COMPLETED:
             continue
         hand = hands.get(case.incident.id)
         if hand is not None:

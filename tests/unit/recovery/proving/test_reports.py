@@ -193,6 +193,11 @@ def test_work_that_nobody_restarts_for_a_day_was_left() -> None:
     assert report(restart, stop, until_h=20).agreement.not_yet == 2
 
 
+def test_an_attempt_that_completed_all_the_same_left_nothing_to_decide() -> None:
+    story = (*opened(FIRST, 1), advised(FIRST, 1.25, ends=HANG), measured(FIRST, last_step_h=2))
+    assert report(job(FIRST, *ran(FIRST, 0, 3, JobState.COMPLETED), *story)).agreement.compared == 0
+
+
 def test_a_stop_after_which_a_persons_restart_made_new_steps_was_wrong() -> None:
     story = (*opened(FIRST, 1), advised(FIRST, 1.25, Remedy.STOP), requeued(FIRST, 2))
     after = ran(SECOND, 2.5, 9, JobState.COMPLETED, highest_step=200)
