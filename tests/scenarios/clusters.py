@@ -17,7 +17,9 @@ from relance.domain.views import (
     JobView,
     NodeState,
     NodeView,
+    PastAttempt,
     SchedulerFacts,
+    Window,
     Wish,
 )
 
@@ -45,7 +47,10 @@ class FakeCluster:
         self.jobs: dict[str, JobView] = {}
         self.training: dict[tuple[str, int], Training] = {}
         self.nodes = {f"n{i}": NodeView(name=f"n{i}", state=NodeState.IDLE) for i in range(1, nodes + 1)}
+        self.past: list[PastAttempt] = []
+        """What accounting tells of earlier attempts."""
         self.saved: dict[str, int] = {}
+        self.windows: tuple[Window, ...] = ()
         self.loses_checkpoints = False
         """Whether new attempts start from the beginning, whatever was saved."""
 
@@ -102,6 +107,19 @@ class FakeCluster:
         if training is not None and training.frozen_at is None:
             training.frozen_at = now
         self._free(job.nodes)
+        self.past += [
+            PastAttempt(
+                raw_id=raw_id,
+                first_submitted_at=job.first_submitted_at,
+                restart_count=job.restart_count,
+                state=job.state if job.state.is_over else JobState.REQUEUED,
+                nodes=job.nodes,
+                started_at=job.started_at,
+                ended_at=job.ended_at or now,
+                exit_code=job.exit_code,
+                exit_signal=job.exit_signal,
+            )
+        ]
         self.change(
             raw_id,
             state=JobState.PENDING,
@@ -160,6 +178,8 @@ class FakeCluster:
             facts=SchedulerFacts(release="simulated", min_job_age_s=300.0, may_act=True),
             jobs=tuple(self.jobs.values()),
             nodes=tuple(self.nodes.values()),
+            past=tuple(self.past),
+            windows=self.windows,
         )
 
     def _waits(self, job: JobView) -> bool:

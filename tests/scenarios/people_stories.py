@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from relance.domain import events as e
 from relance.domain.advice import ActionKind
+from relance.domain.limits import Limits
 from relance.domain.stages import Stage
 from relance.domain.views import JobState
 from tests.scenarios import findings
 from tests.scenarios.acts import (
     cancels,
+    changes,
     disagrees,
     fails,
     finds,
@@ -22,6 +24,7 @@ from tests.scenarios.acts import (
 )
 from tests.scenarios.storybooks import crashed, story, story_at
 from tests.scenarios.timelines import Timeline
+from tests.scenarios.worlds import World
 
 END = e.IncidentEnd
 
@@ -168,4 +171,41 @@ def a_preempted_job_with_a_crash_line_is_left_to_the_scheduler() -> Timeline:
             fails(state=JobState.PREEMPTED))  # fmt: skip
     line.never(e.ActionStarted)
     line.ends(END.LEFT)
+    return line
+
+
+@story
+def a_node_that_is_lost_and_a_requeue_between_two_looks_cost_no_two_minutes() -> Timeline:
+    line = Timeline(until_s=120, world=World(Limits(settle_s=0)))
+    line.at(0, submits())
+    line.at(60, node_goes_down("n2"), fails(state=JobState.NODE_FAIL), is_requeued())
+    line.want(60, 60, e.AttemptEnded, lambda event: event.outcome is JobState.NODE_FAIL, times=1)
+    line.want(60, 60, e.OutsideChangeSeen, lambda event: event.who == "scheduler", times=1)
+    line.want(60, 62, e.ActionStarted, lambda event: event.kind is ActionKind.CONSTRAIN, times=1)
+    line.never(e.ActionStarted, lambda event: event.kind is not ActionKind.CONSTRAIN)
+    line.want(60, 65, e.AttemptRestarted, lambda event: not event.by_us and "n2" not in event.nodes, times=1)
+    line.ends(END.RECOVERED)
+    return line
+
+
+@story
+def a_preemption_that_only_accounting_tells_blames_no_node_and_its_wait_is_not_cut() -> Timeline:
+    line = Timeline(until_s=260)
+    line.at(0, submits())
+    line.at(60, finds(lambda attempt, world: findings.fell_off_the_bus(attempt, "n2", world.now)),
+            fails(state=JobState.PREEMPTED), is_requeued())  # fmt: skip
+    line.want(60, 60, e.AttemptEnded, lambda event: event.outcome is JobState.PREEMPTED, times=1)
+    line.never(e.ActionStarted)
+    line.never(e.NodeSuspected)
+    line.want(180, 186, e.AttemptRestarted, lambda event: not event.by_us, times=1)
+    return line
+
+
+@story
+def a_job_of_a_kind_that_is_only_watched_is_advised_on_and_never_acted_upon() -> Timeline:
+    line = crashed(until_s=150)
+    line.at(1, changes(only_watched="it is interactive: submit it with sbatch"))
+    line.want(75, 80, e.AdviceIssued, lambda event: event.advice.may_begin, times=1)
+    line.want(76, 80, e.ActionPrepared, lambda event: event.stage is Stage.OBSERVE)
+    line.never(e.ActionStarted)
     return line

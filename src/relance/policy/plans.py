@@ -141,9 +141,17 @@ def _beside_others(question: Question) -> Plan:
     choice = exclusions(question) if question.verdict.remedy is Remedy.RESTART_EXCLUDING else None
     if choice is None or not choice.nodes:
         more = choice.reasons if choice is not None else ()
+        if _lost_its_node(question) and question.verdict.remedy.restarts:
+            reason = "the scheduler has requeued it after it lost a node: only its wait is cut short"
+            return Plan(action=Remedy.RESTART, reasons=(reason, *more, _because(question)))
         return Plan(action=Remedy.NONE, reasons=(f"{first}, and there is nothing to add", *more))
     reasons = (f"{first}: only the exclusions are added", *choice.reasons)
     return Plan(action=Remedy.RESTART_EXCLUDING, reasons=reasons, exclude=choice.nodes)
+
+
+def _lost_its_node(question: Question) -> bool:
+    known = question.record.attempt(question.incident.attempt)
+    return known is not None and known.outcome in (JobState.NODE_FAIL, JobState.BOOT_FAIL)
 
 
 def _beside_twin(question: Question, somebody: str) -> Plan:

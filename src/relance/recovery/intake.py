@@ -5,6 +5,7 @@ Exit detection lives here: an attempt that the scheduler calls failed is a findi
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 from relance.domain import events as e
@@ -36,8 +37,10 @@ def job_events(
         found.append(_job_seen(record, view))
     elif record.wish != view.wish:
         found.append(e.WishChanged(job=record.job, wish=view.wish))
-    found += _earlier_attempts(record, view, past, now)
-    found += _outside(record, view, key)
+    earlier = _earlier_attempts(record, view, past, now)
+    found += earlier
+    found += _outside(record, view, key, _outcome_before(record, view, earlier))
+    found += _missed_failure(record, view, earlier, now)
     known = record.attempt(key)
     if _has_begun(view) and (known is None or known.started_at is None or (view.nodes and not known.nodes)):
         by_us = any(_restart_of(item, key) for item in record.incidents)
@@ -179,7 +182,7 @@ def _earlier_attempts(
     for count in range(view.restart_count):
         known = seen.get(count)
         row = rows.get(count)
-        if known is not None and known.outcome is not None:
+        if known is not None and known.outcome is not None and not _is_told_better(known, row):
             continue
         if known is None and row is None:
             continue  # never seen by anybody we can ask
@@ -194,18 +197,59 @@ def _earlier_attempts(
                 exit_code=row.exit_code if row else None,
                 exit_signal=row.exit_signal if row else None,
                 cancelled_by=row.cancelled_by if row else None,
+                highest_step=known.highest_step if known else None,
+                durable_step=known.durable_step if known else None,
                 is_measured=True,
             )
         )
     return found
 
 
-def _outside(record: JobRecord, view: JobView, key: AttemptKey) -> list[e.JobEvent]:
-    """What people and the scheduler did, each once."""
+def _is_told_better(known: AttemptRecord, row: PastAttempt | None) -> bool:
+    """Whether accounting, which comes a little later, tells how an attempt ended that only showed as requeued.
+
+    A preemption may show nowhere else (operators.md V5).
+    """
+    return known.outcome is JobState.REQUEUED and row is not None and row.state is not JobState.REQUEUED
+
+
+def _outcome_before(record: JobRecord, view: JobView, earlier: list[e.JobEvent]) -> JobState | None:
+    """How the attempt before the one that is shown ended, as far as it is known."""
+    key = AttemptKey(job=record.job, restart_count=view.restart_count - 1)
+    told = next((item for item in earlier if isinstance(item, e.AttemptEnded) and item.attempt == key), None)
+    known = record.attempt(key)
+    return told.outcome if told is not None else known.outcome if known is not None else None
+
+
+def _missed_failure(
+    record: JobRecord, view: JobView, earlier: list[e.JobEvent], now: datetime
+) -> tuple[e.JobEvent, ...]:
+    """The finding that an attempt of a known job ended badly, and was requeued by others before anybody looked."""
+    if not record.name:
+        return ()
+    findings = tuple(
+        exit_finding(
+            record.job.cluster,
+            item.attempt,
+            replace(
+                view, state=item.outcome, ended_at=item.ended_at, exit_code=item.exit_code, exit_signal=item.exit_signal
+            ),
+            None,
+            now,
+        )
+        for item in earlier
+        if isinstance(item, e.AttemptEnded)
+        and item.outcome.is_failure
+        and item.attempt.restart_count == view.restart_count - 1
+    )
+    return finding_events(record, findings, now)
+
+
+def _outside(record: JobRecord, view: JobView, key: AttemptKey, before: JobState | None) -> list[e.JobEvent]:
+    """What people and the scheduler did, each once; `before` is how the attempt before ended."""
     changes: list[tuple[str, str, str | None, datetime | None]] = []
     if _is_others(record, view, key):
-        last = record.attempts[-1].outcome if record.attempts else None
-        own = last in _REQUEUED_BY_SCHEDULER
+        own = before in _REQUEUED_BY_SCHEDULER
         detail = f"{'by the scheduler: ' if own else ''}restart count is {view.restart_count}"
         changes.append(("requeue", detail, "scheduler" if own else None, view.submitted_at))
     if view.state is JobState.CANCELLED:

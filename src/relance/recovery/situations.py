@@ -15,10 +15,10 @@ from relance.domain.incidents import Incident
 from relance.domain.keys import AttemptKey
 from relance.domain.limits import RestartLimits
 from relance.domain.progress import Progress
-from relance.domain.records import ClusterRecord, JobRecord, NodeRecord
+from relance.domain.records import AttemptRecord, ClusterRecord, JobRecord, NodeRecord
 from relance.domain.streams import Recorded
 from relance.domain.verdicts import CaseFile, EarlierAttempt, FleetSign, Suspect
-from relance.domain.views import ClusterReport, JobView
+from relance.domain.views import ClusterReport, JobState, JobView
 from relance.ports.histories import IncidentRow
 from relance.recovery.assigning import rank_to_node, view_of
 from relance.recovery.sites import ClusterRules
@@ -108,7 +108,7 @@ def case_file(situation: Situation, record: JobRecord, incident: Incident) -> Ca
         as_of=situation.now,
         nodes=nodes,
         rank_to_node=rank_to_node(shaped) if shaped else {},
-        job=view if same else None,
+        job=view if same else _as_it_was(view, attempt),
         findings=situation.of_incident(incident),
         node_views=tuple(item for item in (situation.report.nodes if situation.report else ()) if item.name in nodes),
         earlier=earlier_attempts(situation, record, incident),
@@ -116,6 +116,30 @@ def case_file(situation: Situation, record: JobRecord, incident: Incident) -> Ca
         fleet=tuple(sign for sign in situation.fleet if sign.incident_id != incident.id),
         coverage=situation.coverage,
         progress=situation.progress.get(incident.attempt),
+    )
+
+
+def _as_it_was(view: JobView | None, attempt: AttemptRecord | None) -> JobView | None:
+    """The job as an attempt left it that a later one has replaced; None where nobody told how it ended.
+
+    Else the nodes of a preempted attempt would be blamed for what its ranks said when they were told to end.
+    """
+    if view is None or attempt is None or attempt.outcome in (None, JobState.REQUEUED, JobState.UNKNOWN):
+        return None
+    assert attempt.outcome is not None  # noqa: S101 - said above
+    return replace(
+        view,
+        restart_count=attempt.attempt.restart_count,
+        state=attempt.outcome,
+        nodes=attempt.nodes,
+        started_at=attempt.started_at,
+        ended_at=attempt.ended_at,
+        exit_code=attempt.exit_code,
+        exit_signal=attempt.exit_signal,
+        cancelled_by=attempt.cancelled_by,
+        preempted_at=None,
+        steps=None,
+        somebody_at_work=None,
     )
 
 

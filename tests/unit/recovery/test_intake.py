@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from relance.domain import events as e
 from relance.domain.findings import Certainty, FindingKind
-from relance.domain.records import NodeRecord
+from relance.domain.records import JobRecord, NodeRecord
 from relance.domain.stages import Stage
 from relance.domain.views import Hold, JobState, NodeState, NodeView, PastAttempt
 from relance.recovery.intake import finding_events, job_events, node_events
 from tests.unit.recovery.situations import (
     AGAIN,
+    AT,
     FAILED,
     FIRST,
+    JOB,
     REQUEUED,
     RUNNING,
     SECOND,
@@ -157,3 +160,42 @@ def test_nodes_that_only_come_and_go_with_work_are_no_events() -> None:
     (event,) = node_events("alpha", record, replace(idle, state=NodeState.DOWN, reason="Not responding"), at(1))
     assert isinstance(event, e.NodeChanged)
     assert event.reason == "Not responding"
+
+
+def row(state: JobState, **fields: Any) -> PastAttempt:  # noqa: ANN401 - fields of a row
+    """What accounting tells of the first attempt."""
+    first = PastAttempt(
+        raw_id="17", first_submitted_at=AT, restart_count=0, state=state, nodes=("n1", "n2"), started_at=at(1),
+        ended_at=at(100),
+    )  # fmt: skip
+    return replace(first, **fields)
+
+
+def test_a_failure_that_was_requeued_before_anybody_looked_is_a_finding_all_the_same() -> None:
+    events = job_events(seen(RUNNING), REQUEUED, (row(JobState.NODE_FAIL),), None, at(101))
+    names = [type(event).__name__ for event in events]
+    assert names == ["AttemptEnded", "OutsideChangeSeen", "FindingReported", "IncidentOpened"]
+    assert [event.who for event in events if isinstance(event, e.OutsideChangeSeen)] == ["scheduler"]
+
+
+def test_an_old_failure_of_a_job_that_is_seen_for_the_first_time_opens_nothing() -> None:
+    events = job_events(JobRecord(job=JOB), AGAIN, (row(JobState.NODE_FAIL),), None, at(110))
+    assert not any(isinstance(event, e.IncidentOpened) for event in events)
+
+
+def test_what_accounting_tells_late_of_an_attempt_that_only_showed_as_requeued_is_taken() -> None:
+    record = folded(job_events(seen(RUNNING), REQUEUED, (), None, at(101)), seen(RUNNING))
+    assert record.attempts[0].outcome is JobState.REQUEUED
+    late = job_events(record, REQUEUED, (row(JobState.PREEMPTED),), None, at(110))
+    assert folded(late, record).attempts[0].outcome is JobState.PREEMPTED
+    assert job_events(folded(late, record), REQUEUED, (row(JobState.PREEMPTED),), None, at(111)) == ()
+    assert job_events(record, REQUEUED, (row(JobState.REQUEUED),), None, at(110)) == ()
+
+
+def test_requeues_after_lost_nodes_between_looks_are_no_other_engine() -> None:
+    record = seen(RUNNING)
+    record = folded(job_events(record, AGAIN, (row(JobState.NODE_FAIL),), None, at(106)), record)
+    third = replace(AGAIN, restart_count=2, submitted_at=at(201), started_at=at(205))
+    rows = (row(JobState.NODE_FAIL), row(JobState.NODE_FAIL, restart_count=1))
+    events = job_events(record, third, rows, None, at(206))
+    assert not any(isinstance(event, e.JobSwitched) for event in events)
