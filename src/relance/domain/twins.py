@@ -58,7 +58,10 @@ def with_former_dependencies(jobs: Iterable[JobView], former: Mapping[str, str])
 
     A scheduler forgets a dependency once it is met, so the successor in a chain is known only from when it waited.
     """
-    return tuple(job if job.dependency else replace(job, dependency=former.get(job.raw_id, "")) for job in jobs)
+    return tuple(
+        replace(job, dependency=former[job.raw_id]) if not job.dependency and former.get(job.raw_id) else job
+        for job in jobs
+    )
 
 
 def _twin(job: JobView, other: JobView, since: datetime | None, ended: datetime | None) -> Twin | None:

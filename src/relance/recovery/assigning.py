@@ -45,7 +45,12 @@ def assignment(
 
 def followed(view: JobView, stage: Stage, rules: ClusterRules, now: datetime) -> bool:
     """Whether a job's current attempt is to be followed: it runs, or ended a short while ago; never at stage off."""
-    if stage is Stage.OFF or view.started_at is None:
+    return stage is not Stage.OFF and runs_or_ended_lately(view, rules, now)
+
+
+def runs_or_ended_lately(view: JobView, rules: ClusterRules, now: datetime) -> bool:
+    """Whether a job's current attempt has logs that may still grow; of a long queue most have none."""
+    if view.started_at is None:
         return False
     if view.state in _FOLLOWED:
         return True

@@ -29,7 +29,8 @@ from relance.ports.histories import (
     NotUniqueError,
     Snapshot,
 )
-from relance.recovery.assigning import assignment, followed, view_of
+from relance.recovery.acting import Actors
+from relance.recovery.assigning import assignment, followed, runs_or_ended_lately, view_of
 from relance.recovery.claims import Counter, action_id, incident_of, permits, refusal, started, unique_key
 from relance.recovery.intake import finding_events
 from relance.recovery.live import Bell, Live
@@ -77,6 +78,7 @@ class LocalBackend:
         self._clock = clock
         self._bell = Bell()
         self._reporting = Reporting(history, live, loop, clock)
+        self._actors = Actors(history)
         history.subscribe(self._appended)
         history.subscribe(loop.heard)
 
@@ -90,6 +92,8 @@ class LocalBackend:
         report = self._live.reports.get(cluster) or await self._history.report(cluster)
         stages = await self._cluster(cluster)
         for view in report.jobs if report else ():
+            if not runs_or_ended_lately(view, rules, now):
+                continue
             record = (await self._history.load(Stream.of_job(view.job_key(cluster)))).record
             if not isinstance(record, JobRecord) or not record.name:
                 continue
@@ -291,15 +295,9 @@ class LocalBackend:
 
     async def _acting(self, report: ClusterReport | None, stages: ClusterRecord, now: datetime) -> tuple[str, ...]:
         """Attempts whose job is effectively at `act`: what the controller's ledger notes as taken."""
-        found = []
-        for view in report.jobs if report else ():
-            key = view.attempt_key(stages.cluster)
-            record = (await self._history.load(Stream.of_job(key.job))).record
-            if isinstance(record, JobRecord) and record.name:
-                rules = self._site.rules(stages.cluster)
-                stage = job_stage(record, stages, rules, now, view).stage
-                found += [str(key)] if stage is Stage.ACT else []
-        return tuple(found)
+        if report is None or stages.setting is None or stages.setting.stage is not Stage.ACT:
+            return ()  # no job's stage is above its cluster's
+        return await self._actors.of(report, stages, self._site.rules(stages.cluster), now)
 
 
 def _append_of(snapshot: Snapshot, batch: WatcherBatch, events: tuple[e.JobEvent, ...]) -> Append:

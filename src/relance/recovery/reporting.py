@@ -35,6 +35,7 @@ class Reporting:
         self._loop = loop
         self._clock = clock
         self._jobs: dict[str, dict[JobKey, tuple[JobView, tuple[PastAttempt, ...]]]] = {}
+        self._keys: dict[str, dict[tuple[str, datetime], JobKey]] = {}
         self._nodes: dict[str, dict[str, NodeView]] = {}
         self._kept_at: dict[str, datetime] = {}
         self._owed: dict[str, tuple[str, int]] = {}
@@ -101,14 +102,14 @@ class Reporting:
 
     async def _take_jobs(self, report: ClusterReport, now: datetime) -> bool:
         seen = self._jobs.setdefault(report.cluster, {})
-        current = {view.job_key(report.cluster): view for view in report.jobs}
+        current = self._keyed(report)
         lost = {node.name for node in report.nodes if node.state is NodeState.DOWN}
-        past: defaultdict[str, tuple[PastAttempt, ...]] = defaultdict(tuple)
+        past: defaultdict[JobKey, tuple[PastAttempt, ...]] = defaultdict(tuple)
         for row in report.past:
-            past[str(row_key(report.cluster, row))] += (row,)
+            past[row_key(report.cluster, row)] += (row,)
         changed = False
         for key, view in current.items():
-            shown = (view, past[str(key)])
+            shown = (view, past.get(key, ()))
             if seen.get(key) == shown and not lost.intersection(view.nodes):
                 continue
             if not await self._safely(key, view, report, now):
@@ -125,6 +126,16 @@ class Reporting:
                 changed = True
             self._compared.add(report.cluster)
         return changed
+
+    def _keyed(self, report: ClusterReport) -> dict[JobKey, JobView]:
+        """The jobs by key; the key of one that was there before is not made again."""
+        known = self._keys.get(report.cluster, {})
+        keys: dict[tuple[str, datetime], JobKey] = {}
+        for view in report.jobs:
+            mark = (view.raw_id, view.first_submitted_at)
+            keys[mark] = known.get(mark) or view.job_key(report.cluster)
+        self._keys[report.cluster] = keys
+        return {keys[view.raw_id, view.first_submitted_at]: view for view in report.jobs}
 
     async def _safely(self, key: JobKey, view: JobView, report: ClusterReport, now: datetime) -> bool:
         """Take in one job; a fault of ours in it may not blind us for the others. Raises HistoryError."""
