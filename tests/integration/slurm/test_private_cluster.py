@@ -3,12 +3,14 @@ from __future__ import annotations
 import json
 import os
 import pwd
+import secrets
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import gettempdir
 
 import pytest
 
@@ -20,7 +22,7 @@ from relance.simulation.private_slurm import (
     start_cluster,
 )
 from relance.simulation.private_slurm.leftovers import processes_of
-from tests.components.slurm import LeasedNodes, leased_nodes, require_slurm
+from tests.components.slurm import EVERYBODY, LeasedNodes, leased_nodes, require_slurm
 
 SLEEP = "#!/bin/sh\nexec sleep 600\n"
 SMALL = ClusterPlan(
@@ -180,11 +182,10 @@ def test_a_cluster_goes_with_its_owner_even_if_that_is_killed() -> None:
 def test_a_daemon_that_dies_at_its_start_shows_its_last_words_and_leaves_nothing(
     private_slurm: Callable[[ClusterPlan], RunningCluster],
 ) -> None:
-    before = set(Path("/run/relance-private-slurm/holders").glob("*"))
+    name = f"doomed{secrets.token_hex(4)}"
     with pytest.raises(PrivateSlurmError, match=r"(?s)slurmctld ended.*sched/none_such"):
-        private_slurm(ClusterPlan(node_count=1, extra_lines=("SchedulerType=sched/none_such",)))
-    after = set(Path("/run/relance-private-slurm/holders").glob("*"))
-    assert after <= before
+        private_slurm(ClusterPlan(node_count=1, cluster_name=name, extra_lines=("SchedulerType=sched/none_such",)))
+    assert [folder for folder in _clusters() if _is_called(folder, name)] == []
 
 
 def test_a_missing_program_is_named_with_the_remedy(tmp_path: Path) -> None:
@@ -192,24 +193,39 @@ def test_a_missing_program_is_named_with_the_remedy(tmp_path: Path) -> None:
         start_cluster(ClusterPlan(prefix=str(tmp_path)))
 
 
-def test_a_lease_gives_its_nodes_back_idle_whatever_was_done_to_them(slurm_cluster: RunningCluster) -> None:
-    with leased_nodes(slurm_cluster, 2) as lease:
+def test_a_lease_gives_its_nodes_back_idle_whatever_was_done_to_them(
+    private_slurm: Callable[[ClusterPlan], RunningCluster],
+) -> None:
+    cluster = private_slurm(ClusterPlan(node_count=2, partitions=(EVERYBODY,)))
+    with leased_nodes(cluster, 2) as lease:
         first, second = lease.nodes
         job = lease.submit("owner1", SLEEP, options=["--nodes=2"])
-        slurm_cluster.wait_for_state(job, "RUNNING")
+        cluster.wait_for_state(job, "RUNNING")
         waiting = lease.submit("owner2", SLEEP, options=["--exclusive"])
         lease.add_partition("urgent", "PriorityTier=10")
-        slurm_cluster.must("root", ["scontrol", "update", f"NodeName={first}", "State=DRAIN", "Reason=test"])
-        slurm_cluster.stop_node(second)
-    with leased_nodes(slurm_cluster, len(slurm_cluster.plan.nodes)) as everything:
-        assert {first, second} <= set(everything.nodes)
-        assert [slurm_cluster.node_state(node) for node in (first, second)] == ["IDLE", "IDLE"]
-        assert {slurm_cluster.job_fields(each)["JobState"] for each in (job, waiting)} == {"CANCELLED"}
-        assert lease.partition not in slurm_cluster.must("root", ["sinfo", "-h", "-o", "%R"])
+        cluster.must("root", ["scontrol", "update", f"NodeName={first}", "State=DRAIN", "Reason=test"])
+        cluster.stop_node(second)
+    assert [cluster.node_state(node) for node in (first, second)] == ["IDLE", "IDLE"]
+    assert {cluster.job_fields(each)["JobState"] for each in (job, waiting)} == {"CANCELLED"}
+    assert cluster.must("root", ["sinfo", "-h", "-o", "%R"]).split() == [EVERYBODY.name]
+    with leased_nodes(cluster, 2) as again:
+        assert again.nodes == lease.nodes
 
 
 def _commands(folder: Path, node: str | None = None) -> list[str]:
     return [Path(f"/proc/{pid}/comm").read_text().strip() for pid in processes_of(folder, node)]
+
+
+def _clusters() -> set[Path]:
+    """The folders of all private clusters on this machine."""
+    return {folder for place in ("/dev/shm", gettempdir()) for folder in Path(place).glob("relance-slurm-*")}
+
+
+def _is_called(folder: Path, name: str) -> bool:
+    try:
+        return f"ClusterName={name}\n" in (folder / "slurm.conf").read_text()
+    except OSError:
+        return False
 
 
 def _runs(pid: int) -> bool:
