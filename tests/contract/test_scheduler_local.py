@@ -27,6 +27,9 @@ class LocalBench:
     def __init__(self, cluster: SimulatedCluster) -> None:
         self.clock: Clock = SystemClock()
         self.rest_s = 1.1
+        self.window_s = 3.0
+        self.canceller_uid = 4711
+        self.nodes = tuple(f"node{number:03d}" for number in range(1, 5))
         self.scheduler = LocalScheduler(cluster="local", state_dir=cluster.state_dir, clock=self.clock)
         self._cluster = cluster
         self._flags: dict[str, Path] = {}

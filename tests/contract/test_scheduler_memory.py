@@ -17,6 +17,9 @@ class MemoryBench:
     def __init__(self) -> None:
         self.clock: Clock = SystemClock()
         self.rest_s = 0.25
+        self.window_s = 2.0
+        self.canceller_uid = 4711
+        self.nodes = tuple(f"node{number:03d}" for number in range(1, 5))
         self.cluster = MemoryCluster(self.clock, nodes=4, timings=Timings(requeue_delay_s=2.0, race_s=0.2))
         self.scheduler = SimulatedScheduler(self.cluster, self.clock)
 
