@@ -5,31 +5,32 @@ from __future__ import annotations
 import asyncio
 import pwd
 import re
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from relance.controllers.slurm import SlurmScheduler, SlurmSettings
 from relance.ports.clocks import Clock, SystemClock
-from relance.simulation.private_slurm import ClusterPlan, RunningCluster, start_cluster
 from relance.slurm.running import Commands
 from relance.testing.scheduler_contract import SchedulerContract
+from tests.components.slurm import LeasedNodes
 
-CLEARED_S = 20.0
 OPERATOR, OWNER = "relance", "owner1"
 SCRIPT = '#!/bin/sh\nwhile [ ! -e "$1" ]; do sleep 0.05; done\nexit "$(cat "$1")"\n'
 
 
 class SlurmBench:
-    """A private cluster's four nodes, and the adapter as the operator."""
+    """Four nodes of a private cluster, and the adapter as the operator."""
 
-    def __init__(self, cluster: RunningCluster, folder: Path) -> None:
+    def __init__(self, lease: LeasedNodes, folder: Path) -> None:
+        cluster = lease.cluster
         self.clock: Clock = SystemClock()
         self.rest_s = 1.1
         self.window_s = 121.0
         self.canceller_uid = pwd.getpwnam(OWNER).pw_uid
-        self.nodes = tuple(cluster.plan.nodes)
+        self.nodes = lease.nodes
+        self.partition = lease.partition
         self.cluster = cluster
         self._conf = folder / "slurm.conf"
         self._conf.write_text(Path(cluster.slurm_conf).read_text())
@@ -46,6 +47,7 @@ class SlurmBench:
             cluster=self.cluster.plan.cluster_name,
             commands=Commands(slurm_conf=str(self._conf), prefix=tuple(self.cluster.argv_as(OPERATOR, []))),
             account=(OPERATOR, pwd.getpwnam(OPERATOR).pw_uid),
+            partitions=(self.partition,),
             poll_s=0.5,
         )
         return SlurmScheduler(settings, self.clock)
@@ -54,7 +56,7 @@ class SlurmBench:
         self, *, nodes: int = 2, exclude: Sequence[str] = (), comment: str = "", options: Sequence[str] = ()
     ) -> str:
         flag = self._work / f"{self._script.stem}-{len(self._flags)}.end"
-        words = [f"--nodes={nodes}", "--job-name=llama", *options]
+        words = [f"--nodes={nodes}", f"--partition={self.partition}", "--job-name=llama", *options]
         words += [f"--exclude={','.join(exclude)}"] if exclude else []
         words += [f"--comment={comment}"] if comment else []
         argv = ["sbatch", "--parsable", *words, str(self._script), str(flag)]
@@ -77,35 +79,15 @@ class SlurmBench:
         """Have the adapter's commands ask where nobody listens; the cluster itself serves other tests."""
         self._conf.write_text(re.sub(r"(?m)^SlurmctldPort=.*$", "SlurmctldPort=1", self._conf.read_text()))
 
-    async def clear(self) -> None:
-        """End every job of this bench."""
-        await self.scheduler.close()
-        if self._flags:
-            await asyncio.to_thread(self.cluster.run_as, "root", ["scancel", *self._flags])
-        async with asyncio.timeout(CLEARED_S):
-            while any(await asyncio.gather(*map(self._is_busy, self.nodes))):
-                await self.clock.sleep(0.1)
-
-    async def _is_busy(self, node: str) -> bool:
-        return await asyncio.to_thread(self.cluster.node_state, node) != "IDLE"
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[RunningCluster]:
-    started = start_cluster(ClusterPlan(node_count=4))
-    yield started
-    started.stop()
-
 
 @pytest.fixture
-async def bench(cluster: RunningCluster, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SlurmBench]:
-    folder = Path(cluster.folder) / "benches"
-    folder.mkdir(exist_ok=True)
-    own_folder = folder / tmp_path_factory.mktemp("bench").name
-    own_folder.mkdir()
-    bench = SlurmBench(cluster, own_folder)
+async def bench(lease_nodes: Callable[[int], LeasedNodes]) -> AsyncIterator[SlurmBench]:
+    lease = await asyncio.to_thread(lease_nodes, 4)
+    folder = Path(lease.cluster.folder) / "benches" / lease.partition
+    folder.mkdir(parents=True)
+    bench = SlurmBench(lease, folder)
     yield bench
-    await bench.clear()
+    await bench.scheduler.close()
 
 
 class TestSlurmScheduler(SchedulerContract):

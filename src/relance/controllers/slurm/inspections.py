@@ -61,9 +61,7 @@ class _Asker:
         return parse(checked(output))
 
 
-async def inspect(
-    settings: SlurmSettings, log_roots: tuple[Path, ...], clock: Clock, munge: Munge | None = None
-) -> Inspection:
+async def inspect(settings: SlurmSettings, log_roots: tuple[Path, ...], clock: Clock, munge: Munge) -> Inspection:
     """Ask the cluster what it is, as the account that this process runs as; nothing is changed."""
     user, uid = settings.account
     asker = _Asker(settings)
@@ -77,7 +75,7 @@ async def inspect(
     found.append(await _accounting(asker, clock))
     found += await _federation(asker)
     found += [_answers(asker), _uptime(facts, clock.now()), *(_log_root(root) for root in log_roots)]
-    found.append(_munge(munge or Munge()))
+    found.append(_munge(munge))
     return Inspection(release=facts.release, account=user, findings=tuple(found))
 
 

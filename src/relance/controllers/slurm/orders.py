@@ -15,9 +15,9 @@ from relance.slurm.hostlists import expand
 _NOW = "StartTime=now"
 
 
-def requeue(shown_id: str) -> Command:
-    """Put a job back into the queue."""
-    return Command(argv=commands.requeue(shown_id))
+def requeue(shown_id: str, *, if_living: bool = False) -> Command:
+    """Put a job back into the queue; with `if_living` only if it still runs when Slurm comes to it."""
+    return Command(argv=commands.requeue(shown_id, if_living=if_living))
 
 
 def constrain(shown_id: str, exclude: tuple[str, ...], start_at: datetime | None) -> Command:
@@ -51,7 +51,7 @@ def check(command: Command, nodes: Collection[str], arrays: Collection[str]) -> 
 
 def _read(argv: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
     match argv:
-        case ("scontrol", "requeue", job) | ("scancel", job):
+        case ("scontrol", "requeue", job) | ("scontrol", "requeue", "incomplete", job) | ("scancel", job):
             return job, ()
         case ("scontrol", "update", target, nodes, start) if (
             target.startswith("JobId=") and nodes.startswith("ExcNodeList=") and _is_start(start)

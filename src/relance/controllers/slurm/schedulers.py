@@ -94,7 +94,7 @@ class SlurmScheduler:
             as_of=as_of,
             facts=site.facts,
             jobs=tuple(view for view in views if view is not None),
-            nodes=site.nodes,
+            nodes=tuple(node for node in site.nodes if self._is_served(node.partitions)),
             past=self._attempts.past(begun_s),
             windows=site.windows,
             complete=not problems and all(view is not None for view in views),
@@ -117,7 +117,8 @@ class SlurmScheduler:
         return view
 
     def requeue(self, job: JobView) -> Command:
-        return orders.requeue(self._shown(job))
+        # A person may cancel what runs, or it may complete, between our read and our command: then it stays so.
+        return orders.requeue(self._shown(job), if_living=job.state is JobState.RUNNING)
 
     def constrain(self, job: JobView, exclude: tuple[str, ...], start_at: datetime | None) -> Command:
         return orders.constrain(self._shown(job), exclude, start_at)
@@ -243,7 +244,9 @@ class SlurmScheduler:
 
     def _views(self, site: Site) -> list[JobView | None]:
         """The jobs that are served. None: one that cannot be told of, as not all of it could be read."""
-        served = [job for job in self._queue.jobs.values() if self._is_served(job) and self._is_watched(job)]
+        served = [
+            job for job in self._queue.jobs.values() if self._is_served(_partitions(job)) and self._is_watched(job)
+        ]
         # Whoever's jobs are served may have a copy elsewhere, which the guard against two writers has to see.
         users = {job.uid for job in served}
         chosen = {job.job_id for job in served}
@@ -280,20 +283,20 @@ class SlurmScheduler:
         )
         return job_view(job, told)
 
-    def _is_served(self, job: SlurmJob) -> bool:
+    def _is_served(self, partitions: Sequence[str]) -> bool:
         wanted = self._settings.partitions
-        return not wanted or any(part in wanted for part in (job.partition or "").split(","))
+        return not wanted or any(part in wanted for part in partitions)
 
     def _is_watched(self, job: SlurmJob) -> bool:
         opted_in = self._settings.opted_in
         if self._settings.watch_all or opted_in is None:
             return True
-        if any(part in opted_in for part in (job.partition or "").split(",")):
+        if any(part in opted_in for part in _partitions(job)):
             return True
         return self._wishes.wish_of(job).mode is not None
 
     def _not_served(self, job: SlurmJob, site: Site) -> str:
-        if not self._is_served(job):
+        if not self._is_served(_partitions(job)):
             return f"its partition {job.partition} is not served: the site's setting `partitions` does not name it"
         rights = site.rights
         if not rights.may_act_everywhere and rights.coordinates and job.account not in rights.coordinates:
@@ -324,3 +327,8 @@ class SlurmScheduler:
 def _named(job: SlurmJob) -> str:
     is_task = job.array_job_id is not None and job.array_task_id is not None
     return job.shown_id if is_task else str(job.job_id)
+
+
+def _partitions(job: SlurmJob) -> list[str]:
+    """The partitions that the job is in; one that waits may name several."""
+    return (job.partition or "").split(",")
