@@ -24,10 +24,8 @@ def measure(*, quick: bool) -> Result:
         site={"limits": {"settle_s": 0, "grace_after_boot_s": 0, "storms": NO_STORM}},
         end_running=frozenset({EndRunning.DEAD_RANK}),
     )
-    delays: list[float] = []
     with slurm_site(ClusterPlan(), setup) as made:
-        for number in range(_QUICK_RUNS if quick else _RUNS):
-            delays.append(_delay(made, f"dead-{number}", limits))
+        delays = [_delay(made, f"dead-{number}", limits) for number in range(_QUICK_RUNS if quick else _RUNS)]
     found = spread(delays)
     return Result(
         name="slurm_dead_ranks",

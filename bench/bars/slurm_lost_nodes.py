@@ -22,11 +22,10 @@ def measure(*, quick: bool) -> Result:
         scheduler=FAST_POLLS,
         site={"limits": {"settle_s": 0, "grace_after_boot_s": 0, "storms": NO_STORM}},
     )
-    found: list[float] = []
     wrong: list[str] = []
     with slurm_site(ClusterPlan(slurmd_timeout_s=_SLURMD_TIMEOUT_S), setup) as made:
-        for number in range(_QUICK_RUNS if quick else _RUNS):
-            found.append(_delay(made, f"lost-{number}", wrong))
+        runs = range(_QUICK_RUNS if quick else _RUNS)
+        found = [_delay(made, f"lost-{number}", wrong) for number in runs]
     delays = spread(found)
     return Result(
         name="slurm_lost_nodes",
@@ -63,4 +62,4 @@ def _delay(made: SlurmSite, name: str, wrong: list[str]) -> float:
 
 def _runs_again(made: SlurmSite, job: int) -> bool:
     row = made.trainings.job(job)
-    return row["state"] == "RUNNING" and row["restart_count"] > 0
+    return bool(row["state"] == "RUNNING" and row["restart_count"] > 0)
