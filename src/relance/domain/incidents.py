@@ -173,8 +173,13 @@ class Incident:
 
     @property
     def is_parked(self) -> bool:
-        """Whether the job waits with a start time that we gave it."""
-        return self.action is not None and self.action.parks and self.action.end == "ActionSucceeded"
+        """Whether the job waits with a start time that we gave it, also where letting it go came to nothing since."""
+        action = self.action
+        if action is None:
+            return False
+        if action.after_park and action.end == "ActionAbandoned":
+            return True
+        return action.parks and action.end == "ActionSucceeded"
 
     @property
     def restart_begun(self) -> bool:

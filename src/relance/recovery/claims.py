@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from relance.domain import events as e
 from relance.domain.advice import ActionKind, Advice, Answer, Claim, PermitWish
@@ -16,6 +16,10 @@ from relance.domain.stages import EffectiveStage, Stage, Standing
 from relance.domain.views import ClusterReport
 from relance.policy import GateQuestion, gates
 from relance.recovery.storms import is_after_storm
+
+_LEAST_LEFT = timedelta(seconds=5)
+"""What is claimed with less time left may expire before its first command, after a rest and two reads of the job (about
+two seconds, seen); then it comes to nothing, and an attempt is claimed only once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,8 +56,8 @@ def refusal(counter: Counter, incident: Incident | None, claim: Claim) -> str | 
         return f"the incident is {incident.state.value}"
     if not advice.may_begin:
         return "this advice does not ask for an action now"
-    if advice.expires_at <= counter.now:
-        return f"the advice expired at {advice.expires_at.isoformat()}"
+    if expired := _expiry_against(advice, counter.now):
+        return expired
     if counter.report is None or (counter.now - counter.report.as_of).total_seconds() > counter.view_max_age_s:
         return f"the newest look at the scheduler is older than {counter.view_max_age_s:.0f} s"
     if other := _successor_against(counter, advice) or _canary_before(counter.storm, advice):
@@ -71,6 +75,15 @@ def refusal(counter: Counter, incident: Incident | None, claim: Claim) -> str | 
     )
     closed = [gate for gate in gates(question) if gate.answer is not Answer.YES]
     return "; ".join(f"{gate.name}: {gate.reason}" for gate in closed) if closed else None
+
+
+def _expiry_against(advice: Advice, now: datetime) -> str:
+    """Why there is no time left to begin; empty while there is."""
+    if advice.expires_at <= now:
+        return f"the advice expired at {advice.expires_at.isoformat()}"
+    if advice.expires_at - now < _LEAST_LEFT:
+        return f"the advice expires at {advice.expires_at.isoformat()}, too soon to begin; it is decided again then"
+    return ""
 
 
 def _successor_against(counter: Counter, advice: Advice) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -203,3 +203,17 @@ def test_the_preparations_of_an_advice_are_forgotten_with_it_however_often_it_is
         incident = evolve(evolve(incident, EVENTS[e.ActionPrepared]), EVENTS[e.AdviceIssued])
     assert incident.prepared == ()
     assert evolve(incident, EVENTS[e.ActionPrepared]).prepared == ("adv-1/observe/d1",)
+
+
+def test_a_parked_job_stays_parked_when_letting_it_go_came_to_nothing() -> None:
+    def with_advice(incident: Incident, *, park: bool) -> Incident:
+        return evolve(incident, e.AdviceIssued(incident_id="inc", advice=replace(ADVICE, park=park), at=STAMP))
+
+    parked = with_advice(_in(IncidentState.JUDGED), park=True)
+    for kind in (e.ActionStarted, e.ActionSucceeded):
+        parked = evolve(parked, EVENTS[kind])
+    assert parked.is_parked
+    let_go = evolve(with_advice(parked, park=False), EVENTS[e.ActionStarted])
+    assert not let_go.is_parked
+    assert evolve(let_go, EVENTS[e.ActionAbandoned]).is_parked
+    assert not evolve(let_go, EVENTS[e.ActionSucceeded]).is_parked

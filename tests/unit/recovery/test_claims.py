@@ -83,6 +83,9 @@ REFUSED: dict[str, tuple[Counter, Incident | None, Claim, str]] = {
     "it has to wait": (COUNTER, _advised(hold=True), CLAIM, "does not ask for an action"),
     "it asks for nothing": (COUNTER, _advised(action=Remedy.STOP), CLAIM, "does not ask for an action"),
     "it has expired": (COUNTER, _advised(expires_at=NOW), CLAIM, "expired"),
+    "it expires before it could begin": (
+        COUNTER, _advised(expires_at=NOW + timedelta(seconds=4)), CLAIM, "too soon to begin",
+    ),
     "nobody has looked": (replace(COUNTER, report=None), INCIDENT, CLAIM, "older than 10 s"),
     "the look is old": (replace(COUNTER, now=NOW + timedelta(seconds=10)), INCIDENT, CLAIM, "older than 10 s"),
     "it would end a running attempt": (COUNTER, _advised(ends_running=EndRunning.HANG), CLAIM, "end_running"),
