@@ -200,6 +200,10 @@ def _settle(transaction: Transaction, job: JobView, now: Moment) -> Turn:
 def _queue(transaction: Transaction, job: JobView, now: Moment) -> Turn:
     """Requeued: wait until the old attempt is gone and the new one is PENDING."""
     if job.restart_count < transaction.target_count:
+        if job.state.is_over and not job.state.is_failure:
+            by = f" by uid {job.cancelled_by}" if job.cancelled_by is not None else ""
+            reason = f"it was {job.state.value}{by} before the scheduler came to our requeue: left as it is"
+            return Turn(transaction=transaction, step=abandon(reason))
         waited_s = elapsed_s(transaction.queue_since_s, now)
         limit_s = COMMAND_LIMIT_S if job.state.is_over else ENDING_LIMIT_S
         if waited_s < limit_s:
@@ -207,7 +211,7 @@ def _queue(transaction: Transaction, job: JobView, now: Moment) -> Turn:
             pause_s = transaction.pace.slow_poll_s if slow else transaction.pace.poll_s
             return Turn(transaction=transaction, step=Read(after_s=pause_s))
         if job.state.is_over:
-            reason = "the scheduler accepted the requeue and did not do it"
+            reason = f"the scheduler accepted the requeue and did not do it: it is {job.state.value}"
             return Turn(transaction=transaction, step=End(end=ActionEnd.FAILED, reason=reason))
         reason = f"the old attempt has been {job.state.value} for {waited_s:.0f} s since the requeue"
         return Turn(transaction=transaction, step=End(end=ActionEnd.UNKNOWN, reason=reason))

@@ -144,10 +144,17 @@ def who_decided(job: JobView, past: tuple[PastAttempt, ...], base_count: int) ->
     for step in job.steps or ():
         if step.cancelled_by is not None:
             return f"its step {step.name} was cancelled by uid {step.cancelled_by}"
-    before = next((item for item in past if item.raw_id == job.raw_id and item.restart_count == base_count), None)
+    before = attempt_before(job, past, base_count)
+    if before is not None and before.cancelled_by is not None:
+        return f"accounting says that the attempt before was cancelled by uid {before.cancelled_by}"
     if before is not None and before.state in (JobState.PREEMPTED, JobState.CANCELLED):
         return f"accounting says that the attempt before was {before.state.value}"
     return ""
+
+
+def attempt_before(job: JobView, past: tuple[PastAttempt, ...], base_count: int) -> PastAttempt | None:
+    """What accounting says of the attempt that is replaced; None while it says nothing."""
+    return next((item for item in past if item.raw_id == job.raw_id and item.restart_count == base_count), None)
 
 
 def _changed(case: Case) -> str:

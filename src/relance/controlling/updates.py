@@ -20,7 +20,7 @@ from relance.controlling.moves import (
     elapsed_s,
 )
 from relance.controlling.preparations import expected_of, grounds_of, parked_until
-from relance.controlling.state_tables import held, is_meant, parked_by_us
+from relance.controlling.state_tables import attempt_before, held, is_meant, parked_by_us, who_decided
 from relance.domain.advice import NEEDS_A_PERSON, ActionEnd
 from relance.domain.ledgers import Outcome, Verb
 from relance.domain.twins import twins
@@ -95,6 +95,8 @@ def write(transaction: Transaction, job: JobView, now: Moment) -> Turn:
         return Turn(transaction=transaction, step=Look())
     if twin := twin_of(transaction, job):
         return leave_to_twin(transaction, job, twin)
+    if decided := _decided_beside(transaction, job):
+        return decided
     if transaction.wrote is not None and not transaction.refused and _stands(transaction, job):
         return watch(replace(transaction, phase=Phase.WATCH, written_at_s=now.monotonic_s), job, now)
     return _update(transaction, job, now)
@@ -191,6 +193,29 @@ def leave_to_twin(transaction: Transaction, job: JobView, twin: str) -> Turn:
     end = abandon(f"our pending attempt was cancelled: {twin}")
     send = Send(verb=Verb.CANCEL, restart_count=transaction.target_count)
     note = Note(step="twin", detail=f"{twin}; our own pending attempt is cancelled, the copy goes on")
+    return Turn(transaction=replace(transaction, sent=send, leave_end=end), step=send, notes=(note,))
+
+
+def _decided_beside(transaction: Transaction, job: JobView) -> Turn | None:
+    """What to do when somebody decided about the attempt between our read of it and our requeue; None: nobody did.
+
+    A scheduler starts a cancelled job again when it is told to requeue it: that is taken back before it starts, and the
+    person's wish stands. A preempted one was requeued by the scheduler: what waits then is not ours.
+    """
+    report = transaction.report
+    if report is None or not transaction.requeued_by_us:
+        return None
+    before = attempt_before(job, report.past, transaction.base_count)
+    if before is None:
+        return None
+    decided = who_decided(job, (before,), transaction.base_count)
+    if before.state is JobState.PREEMPTED:
+        return Turn(transaction=transaction, step=abandon(f"left as it is: {decided}"))
+    if before.state is not JobState.CANCELLED and before.cancelled_by is None:
+        return None
+    end = abandon(f"our pending attempt was cancelled: {decided}")
+    send = Send(verb=Verb.CANCEL, restart_count=transaction.target_count)
+    note = Note(step="decided", detail=f"{decided}, as we requeued it: our own pending attempt is cancelled")
     return Turn(transaction=replace(transaction, sent=send, leave_end=end), step=send, notes=(note,))
 
 

@@ -103,9 +103,12 @@ def accounting_since(since_s: int, *, mark: str, has_restarts: bool = False) -> 
     return (*_accounting(mark, has_restarts=has_restarts), "--allusers", f"--starttime={_time(since_s)}")
 
 
-def requeue(job: str) -> tuple[str, ...]:
-    """Put a job back into the queue: a running one is ended. Slurm does so with a cancelled or completed job too."""
-    return ("scontrol", "requeue", job_id(job))
+def requeue(job: str, *, if_living: bool = False) -> tuple[str, ...]:
+    """Put a job back into the queue: a running one is ended. Slurm does so with a cancelled or completed job too.
+
+    With `if_living` slurmctld itself leaves alone what is ending or over, with exit code 0 and no word (seen on 22.05).
+    """
+    return ("scontrol", "requeue", *(("incomplete",) if if_living else ()), job_id(job))
 
 
 def requeue_held(job: str) -> tuple[str, ...]:

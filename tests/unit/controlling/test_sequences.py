@@ -159,6 +159,25 @@ def done(outcome: Outcome = Outcome.DONE, text: str = "") -> Answered:
         pytest.param(
             QUEUE, Saw(job=replace(FAILED, state=JobState.COMPLETING)), Read(after_s=0.2), id="old attempt ends: wait"
         ),
+        pytest.param(
+            QUEUE,
+            Saw(job=replace(FAILED, state=JobState.CANCELLED, cancelled_by=1001)),
+            abandoned("it was cancelled by uid 1001 before the scheduler came to our requeue: left as it is"),
+            id="cancelled before the requeue came",
+        ),
+        pytest.param(
+            QUEUE,
+            Saw(job=replace(FAILED, state=JobState.COMPLETED)),
+            abandoned("it was completed before the scheduler came to our requeue: left as it is"),
+            id="completed before the requeue came",
+        ),
+        pytest.param(QUEUE, Saw(job=FAILED), Read(after_s=0.2), id="not requeued yet: read again"),
+        pytest.param(
+            replace(QUEUE, queue_since_s=89.0),
+            Saw(job=FAILED),
+            End(end=ActionEnd.FAILED, reason="the scheduler accepted the requeue and did not do it: it is failed"),
+            id="accepted and never done",
+        ),
         pytest.param(QUEUE, Saw(job=RUNNING), Read(after_s=0.2), id="started by itself: watch"),
         pytest.param(
             QUEUE,

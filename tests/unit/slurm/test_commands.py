@@ -62,6 +62,8 @@ def test_what_is_no_id_enters_no_command(job: str) -> None:
         with pytest.raises(BadArgumentError):
             build(job)
     with pytest.raises(BadArgumentError):
+        commands.requeue(job, if_living=True)
+    with pytest.raises(BadArgumentError):
         commands.some_jobs([job])
     with pytest.raises(BadArgumentError):
         commands.accounting_of(["12", job], mark=MARK)
