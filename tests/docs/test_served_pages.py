@@ -12,6 +12,7 @@ from relance.api import create_app
 from relance.cli.failures import ExitCode
 from relance.ports.notifiers import NoticeKind
 from relance.serving.problems import KNOWN_ERRORS
+from relance.telemetry.schedulers import PROCESS_METRICS
 from tests.layers import ROOT
 from tests.served.worlds import World
 
@@ -50,8 +51,12 @@ async def test_the_page_of_metrics_has_every_metric_with_its_kind_and_labels() -
     documented = {name: (kind, tuple(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows}
     made = World()
     app = create_app(made.parts)
-    registry = app.state.metrics.registry
-    collectors = set(registry._collector_to_names)  # noqa: SLF001 - the registry lists them nowhere else
+    registries = (app.state.metrics.registry, PROCESS_METRICS)
+    collectors = {
+        each
+        for registry in registries
+        for each in registry._collector_to_names  # noqa: SLF001 - the registry lists them nowhere else
+    }
     assert documented == {each._name: (each._type, each._labelnames) for each in collectors}  # noqa: SLF001 - the same
 
 

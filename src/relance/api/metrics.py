@@ -20,6 +20,7 @@ from relance.domain.stages import Stage
 from relance.recovery.figures import NOT_JUDGED
 from relance.serving.feeds import Feeds
 from relance.serving.parts import ServerParts
+from relance.telemetry.schedulers import PROCESS_METRICS
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 _PAGE = 500
@@ -80,7 +81,7 @@ class Metrics:
             await self.start()
             await self._read_on()
             await self._look()
-            return generate_latest(self.registry)
+            return generate_latest(self.registry) + generate_latest(PROCESS_METRICS)
 
     async def _read_on(self) -> None:
         for _ in range(_PAGES_A_SCRAPE):
