@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 import pytest
 
 from relance.client.backends import HttpBackend
-from relance.client.people import ApiClient
-from relance.domain.stages import Stage
 from relance.domain.views import ClusterReport, JobState, JobView, SchedulerFacts
 from relance.ports.clocks import SystemClock
 from relance.slurm.munge import SOCKET_VARIABLE
@@ -71,8 +69,6 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoginNode]:
         try:
             relance.start_role("server")
             asyncio.run(report(relance.server.url, (relance.state_dir / "agent-token").read_text().strip()))
-            with ApiClient(relance.server.url, relance.server.token) as admin:
-                admin.set_stage(Stage.ACT, "alpha")
             python = open_python(folder / "python", user_of("nobody"))
             yield LoginNode(url=relance.server.url, python=python, munged=munged)
         finally:
@@ -108,11 +104,11 @@ def test_an_owner_asks_switches_and_disagrees_without_a_token(node: LoginNode) -
     check = node.run(ADA, "check", "17")
     assert check.returncode == 0, check.stderr
     assert "/home/ada/slurm-17.out" in check.stdout
-    assert "start it again from its last checkpoint; at most 20 restarts in all" in check.stdout
+    assert "if it fails, say why and what would have helped, and do nothing" in check.stdout
     off = node.run(ADA, "off", "17", "--for", "4h")
     assert "train (17) is at off" in off.stdout
     assert "nothing: it is switched off" in node.run(ADA, "check", "17").stdout
-    assert "train (17) is at act" in node.run(ADA, "off", "17", "--undo").stdout
+    assert "train (17) is at observe" in node.run(ADA, "off", "17", "--undo").stdout
     assert "train (17) is at observe" in node.run(ADA, "wrong", "17", "it was my data").stdout
     assert "said to be wrong: it was my data" in node.run(ADA, "why", "17").stdout
 
