@@ -128,6 +128,16 @@ def node_goes_down(node: str) -> Act:
     return act
 
 
+def is_drained(node: str, by: str, reason: str, state: NodeState = NodeState.DRAINED) -> Act:
+    """A person takes a node out."""
+
+    async def act(world: World) -> None:
+        out = replace(world.cluster.nodes[node], state=state, reason=reason, set_by=by, since=world.now)
+        world.cluster.nodes[node] = out
+
+    return act
+
+
 def finds(make: Callable[[AttemptKey, World], Finding], raw_id: str = JOB, restart_count: int | None = None) -> Act:
     """The watcher finds something about an attempt; the current one when no count is given."""
 

@@ -13,7 +13,7 @@ from tests.scenarios import findings
 from tests.scenarios.acts import changes, fails, finds, submits
 from tests.scenarios.storybooks import story
 from tests.scenarios.timelines import Timeline
-from tests.scenarios.worlds import BEGIN
+from tests.scenarios.worlds import BEGIN, World
 
 END = e.IncidentEnd
 _LATER = BEGIN + timedelta(seconds=100)
@@ -77,4 +77,36 @@ def where_another_try_is_no_use_the_owner_is_told_how_to_hold_the_rest() -> Time
     line.want(60, 90, e.AdviceIssued, lambda event: event.advice.action is Remedy.STOP
               and any("scontrol hold 18" in reason for reason in event.advice.reasons))  # fmt: skip
     line.ends(END.STOPPED)
+    return line
+
+
+def _array(wish: Wish) -> Timeline:
+    line = Timeline(until_s=250, world=World(nodes=12))
+    for number in range(30, 40):
+        line.at(0, submits(str(number), node_count=1, wish=wish), changes(str(number), array="30"))
+    return line
+
+
+def _fails_alike(line: Timeline, second: int, *names: str) -> None:
+    for name in names:
+        line.at(second, finds(lambda attempt, world: findings.own_bug(attempt, world.now), name), fails(name))
+
+
+@story
+def tasks_of_an_array_are_restarted_by_its_own_wish_until_too_many_fail_alike() -> Timeline:
+    line = _array(Wish(mode=Stage.ACT))
+    _fails_alike(line, 60, "30", "31")
+    _fails_alike(line, 150, "32", "33")
+    line.want(74, 100, e.ActionStarted, times=2)
+    line.never(e.ActionStarted, after_s=140)
+    line.want(150, 190, e.IncidentClosed, lambda event: "failed in the same way" in event.reason, times=2)
+    return line
+
+
+@story
+def an_array_without_a_wish_of_its_own_is_only_watched() -> Timeline:
+    line = _array(Wish())
+    _fails_alike(line, 60, "30")
+    line.want(60, 80, e.AdviceIssued)
+    line.never(e.ActionStarted)
     return line

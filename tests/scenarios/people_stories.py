@@ -6,7 +6,7 @@ from relance.domain import events as e
 from relance.domain.advice import ActionKind
 from relance.domain.limits import Limits
 from relance.domain.stages import Stage
-from relance.domain.views import JobState
+from relance.domain.views import JobState, NodeState
 from tests.scenarios import findings
 from tests.scenarios.acts import (
     cancels,
@@ -14,6 +14,7 @@ from tests.scenarios.acts import (
     disagrees,
     fails,
     finds,
+    is_drained,
     is_forgotten,
     is_held,
     is_requeued,
@@ -91,6 +92,7 @@ def a_copy_that_its_owner_submitted_goes_first() -> Timeline:
     line = crashed(until_s=120)
     line.at(66, submits("18", node_count=2))
     line.never(e.ActionStarted)
+    line.want(66, 66, e.OutsideChangeSeen, lambda event: (event.change, event.who) == ("resubmit", "ada"), times=1)
     line.ends(END.LEFT)
     return line
 
@@ -208,4 +210,22 @@ def a_job_of_a_kind_that_is_only_watched_is_advised_on_and_never_acted_upon() ->
     line.want(75, 80, e.AdviceIssued, lambda event: event.advice.may_begin, times=1)
     line.want(76, 80, e.ActionPrepared, lambda event: event.stage is Stage.OBSERVE)
     line.never(e.ActionStarted)
+    return line
+
+
+@story
+def what_people_do_to_nodes_in_the_meantime_is_recorded_once() -> Timeline:
+    line = crashed(stage=Stage.OBSERVE, until_s=120)
+    line.at(80, is_drained("n2", by="grace", reason="swap the cable"))
+    line.want(80, 80, e.OutsideChangeSeen, lambda event: (event.change, event.who) == ("drain", "grace"), times=1)
+    line.want(0, 120, e.OutsideChangeSeen, times=1)
+    return line
+
+
+@story
+def a_node_that_a_person_took_out_is_no_sign_when_it_goes_down() -> Timeline:
+    line = Timeline(until_s=120)
+    line.at(0, submits())
+    line.at(60, is_drained("n2", by="grace", reason="firmware", state=NodeState.DOWN))
+    line.never(e.FindingReported)
     return line

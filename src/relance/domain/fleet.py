@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from relance.domain.advice import Exclusion
@@ -39,3 +40,7 @@ class FleetView:
     storm: Storm | None = None
     permit_free_at: datetime | None = None
     windows: tuple[Window, ...] = ()
+    array_tasks: int = 0
+    """How many tasks of the job's array are known; 0 where it is none."""
+    array_failures: Mapping[str, int] = field(default_factory=dict)
+    """By fingerprint, how many other tasks of the job's array failed in that way."""

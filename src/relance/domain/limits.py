@@ -42,6 +42,12 @@ class RestartLimits:
     backoff_max_s: float = 1800.0
     wall_time_times: float = 3.0
     """Wall time over all attempts, in multiples of the job's limit."""
+    wall_time_left_share: float = 0.1
+    """With less than this share of one limit left of it, another attempt is no use (operators.md 2)."""
+    array_share: float = 0.2
+    """More than this share of an array's tasks failed in the same way: no more restarts of them."""
+    array_tasks: int = 3
+    """So many tasks have to have failed in the same way for that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -112,10 +112,23 @@ def _wall_time(question: Question) -> str | None:
         end = item.ended_at or (ended_at(question) if item.attempt == question.incident.attempt else None)
         if item.started_at is not None and end is not None:
             used_s += max(0.0, (end - item.started_at).total_seconds())
-    allowed_s = question.limits.restarts.wall_time_times * limit_s
-    if used_s < allowed_s:
+    limits = question.limits.restarts
+    allowed_s = limits.wall_time_times * limit_s
+    if used_s < allowed_s - limits.wall_time_left_share * limit_s:
         return None
     return f"its attempts ran {used_s / 3600:.1f} h together, {allowed_s / 3600:.1f} h allowed"
+
+
+def _array(question: Question) -> str | None:
+    """What fails alike in many tasks of an array lies in what they share: one decision for all of them."""
+    limits, fleet = question.limits.restarts, question.fleet
+    if question.record.array is None:
+        return None
+    alike = fleet.array_failures.get(question.verdict.fingerprint, 0) + 1
+    known = max(alike, fleet.array_tasks)
+    if alike < limits.array_tasks or alike <= limits.array_share * known:
+        return None
+    return f"{alike} of the {known} known tasks of array {question.record.array} failed in the same way"
 
 
 BUDGETS: tuple[Callable[[Question], str | None], ...] = (
@@ -124,6 +137,7 @@ BUDGETS: tuple[Callable[[Question], str | None], ...] = (
     _per_day,
     _in_all,
     _wall_time,
+    _array,
 )
 """The budgets in the order in which they are asked; the first that is used up is named."""
 

@@ -20,6 +20,7 @@ from relance.domain.verdicts import Verdict
 from relance.domain.views import JobState
 from relance.policy import RENEW_BEFORE, Question, decide, same_decision
 from relance.recovery.ordering import job_stage
+from relance.recovery.outside import outside_events
 from relance.recovery.situations import Situation, case_file, earlier_attempts, fleet_view
 from relance.recovery.verify import verification, wake_at
 
@@ -40,7 +41,9 @@ class Advance:
 def advance(situation: Situation) -> Advance:
     """Advance the open incident of a job as far as the situation allows."""
     record = situation.record
-    found: list[e.JobEvent] = []
+    found: list[e.JobEvent] = list(_outside(situation, record))
+    for event in found:
+        record = _applied(record, event)
     considered: Advice | None = None
     for _ in range(_MOST_STEPS):
         incident = record.open_incident
@@ -50,11 +53,20 @@ def advance(situation: Situation) -> Advance:
         if not step:
             break
         for event in step:
-            changed = records.apply(record, event)
-            assert isinstance(changed, JobRecord)  # noqa: S101 - a job's record stays one
-            record = changed
+            record = _applied(record, event)
         found += step
     return Advance(events=tuple(found), wake_at=_wake(situation, record, considered))
+
+
+def _applied(record: JobRecord, event: e.JobEvent) -> JobRecord:
+    changed = records.apply(record, event)
+    assert isinstance(changed, JobRecord)  # noqa: S101 - a job's record stays one
+    return changed
+
+
+def _outside(situation: Situation, record: JobRecord) -> tuple[e.JobEvent, ...]:
+    incident = record.open_incident
+    return outside_events(record, incident, situation.view, situation.report) if incident is not None else ()
 
 
 def _next(situation: Situation, record: JobRecord, incident: Incident) -> tuple[tuple[e.JobEvent, ...], Advice | None]:

@@ -257,6 +257,10 @@ def _outside(record: JobRecord, view: JobView, key: AttemptKey, before: JobState
         changes.append(("cancel", f"attempt {view.restart_count}", who, view.ended_at))
     if view.hold in (Hold.USER, Hold.ADMIN):
         changes.append(("hold", f"attempt {view.restart_count} by {view.hold.value}", None, None))
+    if view.hold is Hold.NONE and any(
+        text.startswith(f"hold: attempt {view.restart_count} ") for text in record.outside
+    ):
+        changes.append(("release", f"attempt {view.restart_count}", None, None))
     if view.preempted_at is not None:
         changes.append(("preempt", f"attempt {view.restart_count}", "scheduler", view.preempted_at))
     if view.state in _ENDED_BY_OTHERS - {JobState.CANCELLED, JobState.PREEMPTED}:

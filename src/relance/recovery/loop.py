@@ -29,7 +29,7 @@ from relance.recovery.claims import restart_permits
 from relance.recovery.health import Pulse, health_events, storm_events
 from relance.recovery.live import Live
 from relance.recovery.sites import ClusterRules, Site
-from relance.recovery.situations import Situation, findings_of, fleet_signs
+from relance.recovery.situations import Situation, array_failures, findings_of, fleet_signs
 from relance.recovery.storms import is_after_storm, with_canary
 
 _TRIES = 20
@@ -41,6 +41,8 @@ _RETRY_MOST_S = 30.0
 """Before a stream that cannot be advanced is tried again, at most; whatever wakes it is a reason to try at once."""
 _STORAGE_PAUSE_S = 1.0
 """Before the next try when the history is away."""
+_ARRAY_HORIZON = timedelta(hours=24)
+"""Failures of an array's tasks are looked at together over this time."""
 _LOG = structlog.get_logger(__name__)
 
 
@@ -162,7 +164,14 @@ class Loop:
             storm=await self.storm_of(record_of_cluster, rules, now),
             rules=rules,
             now=now,
+            array_failures=await self._array_failures(record, now),
         )
+
+    async def _array_failures(self, record: JobRecord, now: datetime) -> dict[str, frozenset[JobKey]]:
+        if record.array is None or record.open_incident is None:
+            return {}
+        since, cluster = now - _ARRAY_HORIZON, record.job.cluster
+        return array_failures(await self._history.incidents(cluster=cluster, since=since, limit=2000), record)
 
     async def storm_of(self, record: ClusterRecord, rules: ClusterRules, now: datetime) -> Storm | None:
         """A cluster's storm with its canary; None when there is none, or it is long over."""

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 import structlog
 
+from relance.attribution.hosts import is_planned
 from relance.domain import events as e
 from relance.domain.keys import AttemptKey, JobKey
 from relance.domain.records import ClusterRecord, JobRecord, NodeRecord
@@ -158,7 +159,7 @@ class Reporting:
             assert isinstance(record, JobRecord)  # noqa: S101 - the stream's kind says so
             events = job_events(record, view, report.past, progress, now)
             if view.state is JobState.RUNNING:
-                lost = [node for node in report.nodes if node.name in view.nodes and node.state is NodeState.DOWN]
+                lost = [node for node in report.nodes if node.name in view.nodes and _is_lost(node)]
                 findings = tuple(node_lost_finding(attempt, node, progress, now) for node in lost)
                 events += finding_events(record, findings, now)
             if not events:
@@ -240,3 +241,8 @@ class Reporting:
         if changed or kept is None or now - kept >= _KEEP_EVERY or now < kept:
             await self._history.put_report(report, now)
             self._kept_at[report.cluster] = now
+
+
+def _is_lost(node: NodeView) -> bool:
+    """Whether the scheduler lost a node that nobody had taken out: of a planned one silence is no sign."""
+    return node.state is NodeState.DOWN and not is_planned(node)

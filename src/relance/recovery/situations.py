@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from relance.domain import events as e
@@ -12,7 +12,7 @@ from relance.domain.faults import FaultDomain
 from relance.domain.findings import Coverage, Finding, Sight
 from relance.domain.fleet import FleetView, Storm
 from relance.domain.incidents import Incident
-from relance.domain.keys import AttemptKey
+from relance.domain.keys import AttemptKey, JobKey
 from relance.domain.limits import RestartLimits
 from relance.domain.progress import Progress
 from relance.domain.records import AttemptRecord, ClusterRecord, JobRecord, NodeRecord
@@ -47,6 +47,8 @@ class Situation:
     """The cluster's storm, with the canary that goes first after it."""
     rules: ClusterRules
     now: datetime
+    array_failures: Mapping[str, frozenset[JobKey]] = field(default_factory=dict)
+    """By fingerprint, the tasks of the job's array that failed in that way lately."""
 
     @property
     def view(self) -> JobView | None:
@@ -164,7 +166,32 @@ def fleet_view(situation: Situation, incident: Incident) -> FleetView:
         storm=situation.storm,
         permit_free_at=situation.permit_free_at,
         windows=report.windows if report else (),
+        array_tasks=len(_array_tasks(situation)),
+        array_failures={
+            fingerprint: len(jobs - {incident.attempt.job}) for fingerprint, jobs in situation.array_failures.items()
+        },
     )
+
+
+def array_failures(rows: Iterable[IncidentRow], record: JobRecord) -> dict[str, frozenset[JobKey]]:
+    """The tasks of a job's array that failed, by how; its tasks share owner and workflow."""
+    found: dict[str, frozenset[JobKey]] = {}
+    for row in rows:
+        verdict = row.incident.verdict
+        if verdict is not None and (row.user, row.workflow) == (record.user, record.workflow):
+            found[verdict.fingerprint] = found.get(verdict.fingerprint, frozenset()) | {row.job}
+    return found
+
+
+def _array_tasks(situation: Situation) -> frozenset[JobKey]:
+    """Every task of the job's array that is shown, or failed lately."""
+    array, report = situation.record.array, situation.report
+    if array is None:
+        return frozenset()
+    shown = frozenset(
+        job.job_key(report.cluster) for job in (report.jobs if report else ()) if report and job.array == array
+    )
+    return shown.union(*situation.array_failures.values())
 
 
 def active_exclusions(nodes: tuple[NodeRecord, ...], now: datetime) -> tuple[Exclusion, ...]:

@@ -199,3 +199,9 @@ def test_requeues_after_lost_nodes_between_looks_are_no_other_engine() -> None:
     rows = (row(JobState.NODE_FAIL), row(JobState.NODE_FAIL, restart_count=1))
     events = job_events(record, third, rows, None, at(206))
     assert not any(isinstance(event, e.JobSwitched) for event in events)
+
+
+def test_a_hold_and_its_release_are_recorded_once_each() -> None:
+    held = replace(REQUEUED, hold=Hold.USER)
+    record = seen(RUNNING, held, held, REQUEUED, REQUEUED)
+    assert [text.split(":")[0] for text in record.outside] == ["requeue", "hold", "release"]
