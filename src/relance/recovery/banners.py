@@ -51,7 +51,7 @@ def _did(facts: JobFacts, incident: Incident, zone: tzinfo | None) -> str:
     action, advice = incident.action, incident.advice
     if action is None or advice is None or not (incident.restarted_by_us or action.kind is ActionKind.CONSTRAIN):
         return "nothing: the scheduler or a person started it again"
-    begun = "kept nodes out of what others requeued" if action.kind is ActionKind.CONSTRAIN else "requeued"
+    begun = "others requeued it, now" if action.kind is ActionKind.CONSTRAIN else "requeued"
     return f"{begun}{_without(advice, facts, zone)}"
 
 
