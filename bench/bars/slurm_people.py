@@ -266,7 +266,8 @@ def _crossed(lane: Lane, job: int, person: Person) -> str:
         return _shown(lane.fields(job))
     if not stays(is_as_left, _STAYS_S):
         return _shown(lane.fields(job))
-    begun = [row for row in lane.site.trainings.attempts(job) if row["start_time"] is not None]
+    # Accounting gives a start to what was cancelled in the second of its requeue; only what had nodes has begun.
+    begun = [row for row in lane.site.trainings.attempts(job) if row["nodes"]]
     return "" if len(begun) <= person.attempts else f"{len(begun)} attempts have begun"
 
 

@@ -22,8 +22,8 @@ from relance.recovery.rows import IncidentItem
 
 RUNNING_WITHIN_S = 150.0
 """The bar: a new attempt runs so long after the fault, at the latest. Slurm starts it by itself after 121 s."""
-_LANES = 7
-_AT_ONCE = 5
+_LANES = 4
+_AT_ONCE = 3
 """So many cases act side by side; those in which only Slurm's own start is waited for are not counted."""
 _CHANGES = ("requeue", "update")
 _MOST = {"requeue": 1, "update": 1, "read": 7, "accounting": 4}

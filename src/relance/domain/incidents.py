@@ -112,6 +112,8 @@ class Action:
     """Whether it goes on with a job that an earlier action of ours had put back into the queue."""
     requeued: bool = False
     """Whether its steps show that a requeue was sent and not refused."""
+    requeue_refused: bool = False
+    """Whether its steps show that a requeue was refused: what is requeued all the same is another's doing."""
     end: str | None = None
     """Name of the event that ended it."""
     reason: str = ""
@@ -191,12 +193,14 @@ class Incident:
         """Whether the attempt after this one is our doing, as far as is known.
 
         Not when our action ended before the scheduler had accepted anything of it, nor when it only added to what
-        somebody else had begun.
+        somebody else had begun, be it that our requeue was refused because another's had just come first.
         """
         action = self.action
         if action is not None and action.after_park:
             return True
         if action is None or action.kind not in (ActionKind.RESTART, ActionKind.PARK):
+            return False
+        if action.requeue_refused and not action.requeued:
             return False
         return self.times.act is not None or action.end not in ("ActionFailed", "ActionAbandoned")
 
@@ -320,13 +324,18 @@ def _action(event: e.ActionStarted, *, parks: bool) -> Action:
     )
 
 
+_REQUEUE_REFUSED = f"{Verb.REQUEUE.value} refused"
+"""The name under which controllers report it (docs/explanation/transaction.md)."""
+
+
 def _stepped(incident: Incident, event: e.ActionStepped) -> Incident:
     action = incident.action
     if action is None or action.id != event.action_id:
         message = f"a step of action {event.action_id}, which incident {incident.id} does not know"
         raise ImpossibleEventError(message)
     requeued = action.requeued or event.step == Verb.REQUEUE.value
-    stepped = replace(action, steps=(*action.steps, event.step_id), requeued=requeued)
+    refused = action.requeue_refused or event.step == _REQUEUE_REFUSED
+    stepped = replace(action, steps=(*action.steps, event.step_id), requeued=requeued, requeue_refused=refused)
     return replace(incident, action=stepped, times=_accepted(incident.times, event.accepted_at))
 
 

@@ -191,6 +191,28 @@ def test_the_steps_of_an_action_tell_whether_a_requeue_of_it_went_out(step: str,
     assert action.requeued is requeued
 
 
+@pytest.mark.parametrize(
+    ("steps", "ours"),
+    [
+        (("requeue", "pending", "constrain"), True),
+        (("requeue refused", "settled", "pending", "constrain"), False),
+        (("requeue", "settled", "requeue refused", "pending"), True),
+        (("requeue refused", "requeue", "pending"), True),
+        (("checked",), True),
+    ],
+    ids=("accepted", "another was first", "no answer, then refused", "refused, then accepted", "nothing told yet"),
+)
+def test_what_is_requeued_though_ours_was_refused_is_another_s_doing(steps: tuple[str, ...], *, ours: bool) -> None:
+    incident = _in(IncidentState.ACTING)
+    for number, step in enumerate(steps):
+        stepped = e.ActionStepped(
+            incident_id="inc", action_id="act", step_id=f"s{number}", step=step, detail="", at=AT, accepted_at=AT
+        )
+        incident = evolve(incident, stepped)
+    assert incident.restarted_by_us is ours
+    assert evolve(incident, EVENTS[e.ActionSucceeded]).restarted_by_us is ours
+
+
 def test_a_step_of_an_unknown_action_is_refused() -> None:
     foreign = e.ActionStepped(incident_id="inc", action_id="other", step_id="s", step="x", detail="", at=AT)
     with pytest.raises(ImpossibleEventError, match="does not know"):
