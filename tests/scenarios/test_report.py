@@ -124,7 +124,7 @@ async def test_what_was_followed_is_covered_and_what_was_not_is_not() -> None:
     assert found.coverage[0].kernel_share == 0.0, "no kernel logs are named in the settings"
     assert (found.misses.failures, found.misses.missed) == (1, 0)
 
-    silent = Timeline(stage=Stage.OBSERVE, until_s=100)
+    silent = Timeline(stage=Stage.OBSERVE, until_s=700)
     silent.world.watcher.is_silent = True
     silent.at(0, submits())
     silent.at(50, fails())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from dataclasses import dataclass
 
 from relance.bootstrap.controllers import slurm_settings
@@ -11,6 +12,7 @@ from relance.config.settings import LocalSchedulerSettings
 from relance.controllers.slurm.inspections import Inspection, inspect
 from relance.domain.stages import Stage
 from relance.ports.clocks import Clock
+from relance.slurm.munge import SOCKET_VARIABLE, Munge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +51,8 @@ def check_cluster(cluster: ClusterSettings, clock: Clock) -> ClusterCheck:
     if isinstance(cluster.scheduler, LocalSchedulerSettings):
         return _simulated(cluster.name)
     settings = slurm_settings(cluster, cluster.scheduler)
-    return _check_of(cluster.name, asyncio.run(inspect(settings, cluster.log_roots, clock)))
+    munge = Munge(socket=os.environ.get(SOCKET_VARIABLE, ""))
+    return _check_of(cluster.name, asyncio.run(inspect(settings, cluster.log_roots, clock, munge)))
 
 
 def _check_of(cluster: str, found: Inspection) -> ClusterCheck:

@@ -34,7 +34,8 @@ def mode(
     have ended. The effective stage of a job is the least of cluster, partition, the job's own wish and what health
     allows.
 
-    `relance mode observe` stops all action everywhere, at once.
+    `relance mode observe` stops all action everywhere, at once. A stage that acts is refused, with every reason, while
+    the cluster or the controller's account is not fit for it: see `relance check cluster`.
     """
     if job and (cluster or partition or kinds):
         raise click.UsageError("--job stands alone: its cluster and partition are known")

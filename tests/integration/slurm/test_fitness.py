@@ -6,8 +6,9 @@ import json
 import os
 import pwd
 import re
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from relance.ports.clocks import SystemClock
 from relance.simulation.private_slurm import ClusterPlan, RunningCluster
 from relance.slurm.munge import Munge
 from relance.slurm.running import Commands
+from relance.testing.other_users import open_python, user_of
 
 StartSlurm = Callable[[ClusterPlan], RunningCluster]
 COUNTED_LIMIT_S = 70.0
@@ -116,6 +118,32 @@ def test_the_command_refuses_root_with_the_remedy(check: Callable[..., Result]) 
     assert "private is not fit for observe: root may do everything on this cluster" in told.stderr
     assert "sacctmgr add user relance" in told.stdout
     assert told.stdout.splitlines()[-2:] == ["for observe:   not fit", "for act:       not fit"]
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that every user can enter; pytest closes its own to others."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+def test_the_command_run_by_the_operator_finds_the_cluster_fit(
+    slurm_cluster: RunningCluster, open_folder: Path
+) -> None:
+    folder = open_folder
+    python = open_python(folder, user_of("relance"))
+    settings = folder / "relance.yaml"
+    settings.write_text(f"clusters:\n- name: private\n  scheduler: {{kind: slurm, conf: {slurm_cluster.slurm_conf}}}\n")
+    argv = [python.program, "-m", "relance", "check", "cluster", "--config", str(settings), "--for", "act"]
+    env = {**python.environment(), "RELANCE_MUNGE_SOCKET": slurm_cluster.munge_socket}
+    told = slurm_cluster.run_as("relance", argv, env=env)
+    assert told.returncode == 0, told.stdout + told.stderr
+    assert told.stdout.splitlines()[-2:] == ["for observe:   fit", "for act:       fit"]
+    plain = slurm_cluster.run_as("owner1", argv, env=env)
+    assert plain.returncode == 5
+    assert "owner1 may change nobody else's jobs" in plain.stderr
+    assert slurm_cluster.run_as("owner1", argv[:-2], env=env).returncode == 0
 
 
 def test_the_command_has_a_form_for_programs(check: Callable[..., Result]) -> None:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from relance.domain.events import AttemptMeasured
 from relance.domain.findings import Sight
 from relance.domain.keys import AttemptKey
+from relance.domain.records import AttemptRecord
 from relance.recovery.proving.misses import Run
 from relance.recovery.proving.values import CoverageRow
 
 EVERY = "all"
 """The name of the row over all partitions."""
+MEASURED_WITHIN = timedelta(minutes=10)
+"""A watcher reads an attempt's logs for 2 minutes after its end, and hands over what it has when the server is back."""
 _HOUR_S = 3600.0
 
 
@@ -35,8 +38,8 @@ def coverage(
     """Coverage by partition, and of all; the part of a run outside the window does not count.
 
     hours = run time x GPUs where the GPUs of every attempt of the row are known, else run time x nodes. An attempt that
-    ended and was not measured was not followed; one that ended before measures were kept, and one that runs and of
-    which nothing is seen yet, is not known and counts in `hours` alone.
+    ended and was not measured was not followed; one that ended before measures were kept or a few minutes ago, and one
+    that runs and of which nothing is seen yet, is not known and counts in `hours` alone.
     """
     pieces = [piece for run in runs if (piece := _piece(run, seen, since, now)) is not None]
     names = sorted({piece.partition for piece in pieces})
@@ -63,9 +66,14 @@ def _piece(run: Run, seen: Mapping[AttemptKey, AttemptMeasured], since: datetime
         hours=run_s / _HOUR_S,
         nodes=len(attempt.nodes) or record.node_count,
         gpus=attempt.gpu_count,
-        is_known=measure is not None or (attempt.outcome is not None and attempt.is_measured),
+        is_known=measure is not None or _is_too_late(attempt, now),
         measure=measure,
     )
+
+
+def _is_too_late(attempt: AttemptRecord, now: datetime) -> bool:
+    """Whether a measure of it would be here by now, had anybody followed it."""
+    return attempt.is_measured and attempt.ended_at is not None and now - attempt.ended_at > MEASURED_WITHIN
 
 
 def _row(partition: str, pieces: list[_Piece]) -> CoverageRow:

@@ -171,6 +171,12 @@ def test_coverage_is_by_node_hours_where_some_gpus_are_not_known() -> None:
     assert (row.unit, row.hours, row.read) == ("node", 4.0, 4.0)
 
 
+def test_an_attempt_that_has_just_ended_may_yet_be_measured() -> None:
+    record = job(FIRST, *ran(FIRST, 0, 1))
+    assert report(record, until_h=1.1).coverage[0].known == 0.0
+    assert report(record, until_h=1.2).coverage[0].read_share == 0.0
+
+
 def test_an_attempt_that_runs_is_covered_by_what_is_seen_now() -> None:
     record = job(FIRST, *ran(FIRST, 0))
     evidence = Evidence(records=(record,), since=NOON, now=hour(1), seen={FIRST: measured(FIRST)})
