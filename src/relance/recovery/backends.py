@@ -284,7 +284,7 @@ class LocalBackend:
     async def _successor_stage(
         self, incident: Incident | None, stages: ClusterRecord, rules: ClusterRules, now: datetime
     ) -> EffectiveStage | None:
-        """The stage of the job that an advice touches in place of its own; None where it names none, or none is shown."""
+        """The stage of the job that an advice touches in place of its own; None where none is named or shown."""
         wanted = incident.advice.successor if incident is not None and incident.advice is not None else ""
         report = self._live.reports.get(stages.cluster)
         view = next((job for job in (report.jobs if report else ()) if wanted and job.raw_id == wanted), None)

@@ -1,0 +1,63 @@
+"""Forty jobs of twelve owners lose their file system at once (operators.md 4, test 8), with Slurm's own figures."""
+
+from __future__ import annotations
+
+from relance.domain import events as e
+from relance.domain.advice import ActionKind
+from relance.domain.limits import Limits
+from tests.scenarios import findings
+from tests.scenarios.acts import fails, finds, submits
+from tests.scenarios.timelines import Timeline
+from tests.scenarios.worlds import World
+
+END = e.IncidentEnd
+NAMES = [str(number) for number in range(100, 140)]
+OWNERS = 12
+LOST_AT_S = 60
+FORGOTTEN_AFTER_S = 300
+"""Slurm's default of MinJobAge."""
+
+
+async def test_all_are_parked_in_time_and_all_make_progress_when_it_has_passed() -> None:
+    line = _lost(NAMES, World(nodes=len(NAMES)), apart_s=0, until_s=760)
+    parked = LOST_AT_S + FORGOTTEN_AFTER_S - 30
+    line.want(LOST_AT_S, LOST_AT_S + 2, e.StormOpened, times=1)
+    line.never(e.ActionStarted, lambda event: event.kind is ActionKind.RESTART)
+    line.want(LOST_AT_S, parked, e.ActionStarted, lambda event: event.kind is ActionKind.PARK, times=len(NAMES))
+    line.want(parked, 460, e.StormCleared, times=1)
+    line.never(e.NodeExcluded)
+    await line.play()
+    told = await line.world.told()
+    let_go = [
+        line.world.second(item.recorded_at)
+        for item in told
+        if isinstance(item.event, e.ActionStarted) and item.event.kind is ActionKind.CONSTRAIN
+    ]
+    assert len(let_go) == len(NAMES)
+    stepped = min(line.world.second(item.recorded_at) for item in told if isinstance(item.event, e.ProgressResumed))
+    assert [second for second in let_go if second < stepped] == let_go[:1], "one canary goes first, to its first step"
+    for first, tenth in zip(let_go[1:], let_go[11:], strict=False):
+        assert tenth - first >= 59, f"more than ten within a minute: {let_go}"
+
+
+async def test_one_after_another_and_without_a_settle_time_three_are_restarted_before_the_storm_opens() -> None:
+    names = NAMES[:OWNERS]
+    line = _lost(names, World(Limits(settle_s=0), nodes=len(names)), apart_s=4, until_s=LOST_AT_S + 60)
+    line.want(LOST_AT_S + 12, LOST_AT_S + 13, e.StormOpened, times=1)
+    line.want(LOST_AT_S, LOST_AT_S + 12, e.ActionStarted, lambda event: event.kind is ActionKind.RESTART, times=3)
+    line.never(e.ActionStarted, lambda event: event.kind is not ActionKind.PARK, after_s=LOST_AT_S + 13)
+    line.want(LOST_AT_S + 13, LOST_AT_S + 60, e.ActionStarted, times=len(names) - 3)
+    await line.play()
+
+
+def _lost(names: list[str], world: World, apart_s: int, until_s: float) -> Timeline:
+    """These jobs lose their file system; no two fail more than `apart_s` apart."""
+    line = Timeline(until_s=until_s, world=world)
+    for number, name in enumerate(names):
+        line.at(0, submits(name, user=f"user{number % OWNERS}", name=f"train-{name}", node_count=1))
+        show = findings.storage_away if apart_s == 0 else findings.killed_rank
+        at_s = LOST_AT_S + number * apart_s
+        line.at(at_s, finds(lambda attempt, world, show=show: show(attempt, world.now), name), fails(name))  # type: ignore[misc]
+        if apart_s == 0:
+            line.ends(END.RECOVERED, raw_id=name)
+    return line
