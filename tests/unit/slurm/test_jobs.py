@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relance.slurm.errors import RefusedError, UnknownJobError, UnreadableError
-from relance.slurm.parsing.jobs import parse_jobs, pick_job
+from relance.slurm.parsing.jobs import parse_jobs, parse_some_jobs, pick_job
 from relance.slurm.records import ExitCode, HeldBy, SlurmJob
 from tests.unit.slurm.recorded import RELEASES, SCENES, recorded
 
@@ -84,6 +84,14 @@ def test_a_job_that_lost_its_node_waits_for_its_time(release: str) -> None:
 def test_scontrol_shows_the_same_as_squeue(release: str) -> None:
     shown = parse_jobs(recorded(release, SCENES[0], "scontrol-show-job.json"))
     assert {job.job_id: job.states for job in shown} == {number: job.states for number, job in jobs_of(release).items()}
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_only_the_jobs_that_were_asked_for_are_read(release: str) -> None:
+    output = recorded(release, SCENES[0], "squeue.json")
+    assert parse_some_jobs(output, ("2", "9")) == (jobs_of(release)[2], jobs_of(release)[9])
+    assert [job.shown_id for job in parse_some_jobs(output, ("3",))] == ["3_0", "3_1", "3_2", "3_3"]
+    assert parse_some_jobs(output, ("99",)) == ()
 
 
 def test_text_of_a_user_stays_text() -> None:

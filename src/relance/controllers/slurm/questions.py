@@ -12,7 +12,7 @@ from relance.slurm import commands
 from relance.slurm.errors import RefusedError, SlurmError, UnknownJobError
 from relance.slurm.parsing.accounting import parse_accounting
 from relance.slurm.parsing.glances import Glance, parse_glances
-from relance.slurm.parsing.jobs import parse_jobs
+from relance.slurm.parsing.jobs import parse_jobs, parse_some_jobs
 from relance.slurm.parsing.replies import checked
 from relance.slurm.parsing.settings import parse_settings
 from relance.slurm.parsing.sites import parse_nodes, parse_reservations
@@ -54,14 +54,17 @@ class Questions:
         return await self._ask("jobs", commands.all_jobs(), parse_jobs, urgent=urgent)
 
     async def some_jobs(self, ids: Sequence[str], *, urgent: bool) -> tuple[SlurmJob, ...]:
-        """Some jobs in full, and on old releases all others too. Raises JobGoneError where Slurm knows none of them."""
-        return await self._ask("jobs", commands.some_jobs(ids), parse_jobs, urgent=urgent)
+        """Some jobs in full. Raises JobGoneError where Slurm knows none of them."""
+        wanted = frozenset(ids)
+        asked = commands.some_jobs(ids)
+        return await self._ask("jobs", asked, lambda answer: parse_some_jobs(answer, wanted), urgent=urgent)
 
     async def job(self, raw_id: str, *, urgent: bool) -> tuple[SlurmJob, ...]:
         """One job in full, within the budget of single reads. Raises JobGoneError."""
         if not urgent:
             await self._reads.take()
-        return await self._ask("job", commands.some_jobs((raw_id,)), parse_jobs, urgent=True)
+        asked = commands.some_jobs((raw_id,))
+        return await self._ask("job", asked, lambda answer: parse_some_jobs(answer, (raw_id,)), urgent=True)
 
     async def steps(self, ids: Sequence[str], *, urgent: bool) -> tuple[SlurmStep, ...]:
         """The living steps of some jobs."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, cast
 
 from relance.slurm.errors import RefusedError, UnknownJobError
@@ -47,11 +47,21 @@ def parse_jobs(output: bytes) -> tuple[SlurmJob, ...]:
         RefusedError: The document carries another error of Slurm.
     """
     document = _document(output)
-    records = document.get("jobs")
-    if type(records) is not list:
-        raise values.unreadable("the list of jobs", records)
     release = _release(document)
-    return tuple(_job(record, release) for record in records)
+    return tuple(_job(record, release) for record in _records(document))
+
+
+def parse_some_jobs(output: bytes, ids: Collection[str]) -> tuple[SlurmJob, ...]:
+    """The jobs of these raw ids, and the tasks of these arrays; the others, which 22.05 shows too, are not looked at.
+
+    Raises:
+        UnreadableError: As `parse_jobs`.
+        UnknownJobError: As `parse_jobs`.
+        RefusedError: As `parse_jobs`.
+    """
+    document = _document(output)
+    release = _release(document)
+    return tuple(_job(record, release) for record in _records(document) if _is_among(record, ids))
 
 
 def pick_job(jobs: tuple[SlurmJob, ...], job_id: str) -> SlurmJob:
@@ -71,6 +81,20 @@ def pick_job(jobs: tuple[SlurmJob, ...], job_id: str) -> SlurmJob:
         if stands_for_it and (not task or _has_task(job.array_tasks or "", int(task))):
             return job
     raise UnknownJobError(f"Slurm shows no job {job_id}.", text=job_id)
+
+
+def _records(document: Mapping[str, object]) -> list[object]:
+    records = document.get("jobs")
+    if type(records) is not list:
+        raise values.unreadable("the list of jobs", records)
+    return records
+
+
+def _is_among(value: object, ids: Collection[str]) -> bool:
+    """Whether a record is wanted; one that does not show it is, and is then refused for it."""
+    if type(value) is not dict or type(value.get("job_id")) is not int:
+        return True
+    return str(value["job_id"]) in ids or str(values.number(value, "array_job_id")) in ids
 
 
 def _document(output: bytes) -> Mapping[str, object]:

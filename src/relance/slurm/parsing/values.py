@@ -16,6 +16,7 @@ from relance.slurm.records import ExitCode
 
 _STATE_WORD = re.compile(r"[A-Z][A-Z0-9_]*\Z", re.ASCII)
 _EPOCH = re.compile(r"\d{1,12}\Z", re.ASCII)
+_ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\Z", re.ASCII)
 _LAST_SECOND = 253_402_300_799
 """The end of the year 9999: behind jobs without a limit Slurm expects starts thousands of years ahead (seen)."""
 _DURATION = re.compile(r"(?:(\d{1,6})-)?(\d{1,6}):(\d\d):(\d\d)\Z", re.ASCII)
@@ -114,8 +115,10 @@ def shown_moment(shown: str, what: str) -> int | None:
         return int(shown) or None
     if shown in _NOT_SHOWN:
         return None
+    if _ISO.match(shown) is None:
+        raise unreadable(what, shown)
     try:
-        return int(datetime.strptime(shown, "%Y-%m-%dT%H:%M:%S").replace(tzinfo=UTC).timestamp())
+        return int(datetime.fromisoformat(shown).replace(tzinfo=UTC).timestamp())
     except ValueError:
         raise unreadable(what, shown) from None
 
