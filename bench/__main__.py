@@ -33,6 +33,8 @@ NAMES = (
     "slurm_lost_nodes",
     "slurm_storm",
     "slurm_queue",
+    "slurm_people",
+    "slurm_shims",
 )
 """One module of `bench.bars` each, the short ones first."""
 

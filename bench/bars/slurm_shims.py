@@ -22,8 +22,8 @@ from relance.recovery.rows import IncidentItem
 
 RUNNING_WITHIN_S = 150.0
 """The bar: a new attempt runs so long after the fault, at the latest. Slurm starts it by itself after 121 s."""
-_LANES = 4
-_AT_ONCE = 3
+_LANES = 6
+_AT_ONCE = 4
 """So many cases act side by side; those in which only Slurm's own start is waited for are not counted."""
 _CHANGES = ("requeue", "update")
 _MOST = {"requeue": 1, "update": 1, "read": 7, "accounting": 4}
@@ -102,14 +102,15 @@ def measure(*, quick: bool) -> Result:
 
 
 def chosen(calls: dict[str, Sequence[str]], *, quick: bool) -> list[Case]:
-    """The cases for these calls, those that wait for Slurm's own start first."""
+    """The cases for these calls, in an order that is the same each time."""
     found = [case for name, each in calls.items() for case in _cases(name, each)]
     if quick:
         changing = [case for case in found if case.fault.operation in _CHANGES and case.transaction == "restart"]
         never = [case for case in changing if case.fault.kind.kills and not case.again]
         sample = random.Random(_SEED).sample(never, min(_QUICK_NEVER, len(never)))
         found = [case for case in changing if case not in never or case in sample]
-    return sorted(found, key=lambda case: case.again or not case.fault.kind.kills)
+    random.Random(_SEED).shuffle(found)  # so that those that only wait are spread over the lanes
+    return found
 
 
 def _cases(transaction: str, calls: Sequence[str]) -> list[Case]:
