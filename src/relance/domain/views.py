@@ -106,6 +106,9 @@ class JobView:
     node_count: int = 1
     ranks_per_node: int | None = None
     eligible_at: datetime | None = None
+    expected_at: datetime | None = field(default=None, compare=False)
+    """When the scheduler plans to start a job that waits; None: it has not said. A plan changes all the time: a view
+    that differs in nothing else is the same."""
     started_at: datetime | None = None
     ended_at: datetime | None = None
     exit_code: int | None = None

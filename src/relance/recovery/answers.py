@@ -21,6 +21,7 @@ from relance.domain.views import ClusterReport, JobState, JobView
 from relance.recovery import wordings
 from relance.recovery.gatings import Standpoint, waits_for
 from relance.recovery.ordering import job_stage
+from relance.recovery.queued import queued
 from relance.recovery.sites import ClusterRules
 from relance.recovery.stories import FiveAnswers, Quote, quote_of
 
@@ -157,15 +158,23 @@ def next_of(facts: JobFacts, incident: Incident) -> str:
             return _of_advice(facts, incident)
         case IncidentState.ACTING:
             kind = wordings.kind_of_action(incident.action.kind) if incident.action else "an action"
-            return f"the controller is at it ({kind})"
+            return f"the controller is at it ({kind}){_awaited(facts, incident, '; ')}"
         case IncidentState.UNSETTLED:
             return "it cannot be told whether the action was carried out; looking at the cluster will settle it"
         case IncidentState.SETTLED:
-            return "the next attempt is awaited"
+            return _awaited(facts, incident) or "the next attempt is awaited"
         case IncidentState.RUNNING:
             return "the new attempt runs, not yet proven: it must pass the highest step before"
         case IncidentState.CLOSED:
             return _of_end(incident)
+
+
+def _awaited(facts: JobFacts, incident: Incident, before: str = "") -> str:
+    """Why the next attempt does not run yet, where it waits in the queue; else empty."""
+    view = facts.view
+    if view is None or view.state is not JobState.PENDING or view.restart_count <= incident.attempt.restart_count:
+        return ""
+    return f"{before}the next attempt {queued(view, facts.now)}"
 
 
 _ENDS = {
@@ -218,8 +227,8 @@ def _running(facts: JobFacts) -> str:
             since = view.started_at if view else None
             return f"yes: attempt {number} since {wordings.moment(since, now)}{_step_now(facts)}{_unproven(facts)}{age}"
         case JobState.PENDING | JobState.CONFIGURING:
-            reason = f" ({view.reason})" if view and view.reason else ""
-            return f"no: attempt {number} waits in the queue{reason}{age}"
+            why = queued(view, now) if view is not None and facts.state is JobState.PENDING else "is being started"
+            return f"no: attempt {number} {why}{age}"
         case JobState.COMPLETING | JobState.SUSPENDED:
             return f"no: attempt {number} is {facts.state.value}{age}"
         case JobState.UNKNOWN:

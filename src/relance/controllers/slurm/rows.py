@@ -56,6 +56,7 @@ def job_view(job: SlurmJob, told: Told) -> JobView:
         ranks_per_node=ranks_per_node(job),
         eligible_at=time_of(job.eligible_at),
         # A pending job shows the start that is planned.
+        expected_at=time_of(job.started_at) if state is JobState.PENDING else None,
         started_at=None if state is JobState.PENDING else time_of(job.started_at),
         ended_at=time_of(job.ends_at) if is_over else None,
         exit_code=code,
