@@ -1,8 +1,10 @@
 """Whether somebody is at work in a job, as far as its steps and its command tell. Pure.
 
-Told is what can be known from outside: a step that Slurm calls interactive, a step that a shell or a debugger is the
-command of, one more step than the script had when it settled, a job whose script only waits or serves a notebook. A
-process that was stopped or is traced on a node cannot be seen from here.
+Told is what can be known from outside: a step that Slurm calls interactive, that somebody else started, that is a
+debugger, that is a shell on some of the job's nodes, or that began long after another one which it runs beside; and a
+job whose script only waits or serves a notebook. Shells on all nodes are how many scripts start their training, and
+monitors run in steps of their own: neither tells of anybody. A process that was stopped or is traced on a node cannot
+be seen from here.
 """
 
 from __future__ import annotations
@@ -14,11 +16,8 @@ from pathlib import PurePosixPath
 
 from relance.slurm.records import SlurmJob, SlurmStep
 
-_INTERACTIVE = re.compile(r"^(interactive|ba|da|z|k|fi|tc)?sh$|^interactive$", re.IGNORECASE)
-_TOOLS = frozenset({
-    "cuda-gdb", "gdb", "htop", "lldb", "ltrace", "nvidia-smi", "nvtop", "perf", "pdb", "py-spy", "rocgdb", "screen",
-    "strace", "tmux", "top",
-})  # fmt: skip
+_SHELL = re.compile(r"(ba|da|z|k|fi|tc|c)?sh\Z")
+_DEBUGGERS = frozenset({"cuda-gdb", "gdb", "lldb", "ltrace", "pdb", "py-spy", "rocgdb", "strace"})
 _NOTEBOOKS = re.compile(
     r"\b(jupyter|jupyterlab|jupyterhub|ipython|code-server|rstudio|vscode|notebook)\b", re.IGNORECASE
 )
@@ -44,14 +43,17 @@ def _at_a_notebook(job: SlurmJob) -> str | None:
 
 
 def _at_a_step(job: SlurmJob, steps: Sequence[SlurmStep]) -> str | None:
-    own = [step for step in steps if not step.is_slurms_own]
+    own = [step for step in steps if not step.is_slurms_own and step.state != "PENDING"]
     for step in own:
+        name = PurePosixPath(step.name).name
         if step.user and job.user and step.user != job.user:
             return f"step {step.step_id} ({step.name}) was started by {step.user}"
-        if not step.step_id.isdecimal() or _INTERACTIVE.match(step.name):
-            return f"step {step.step_id} ({step.name}) of {step.user} is interactive"
-        if _is_tool(step.name):
-            return f"step {step.step_id} of {step.user} is {step.name}"
+        if step.step_id == "interactive":
+            return f"{step.user} has an interactive step"
+        if name in _DEBUGGERS:
+            return f"step {step.step_id} of {step.user} is {name}"
+        if _SHELL.match(name) and len(step.nodes) < len(job.nodes):
+            return f"step {step.step_id} of {step.user} is a shell on {', '.join(step.nodes[:3])}"
     return _later(own)
 
 
@@ -64,10 +66,6 @@ def _later(own: Sequence[SlurmStep]) -> str | None:
             if late and set(step.nodes) & set(before.nodes) and step.name != before.name:
                 return f"step {step.step_id} ({step.name}) of {step.user} runs beside step {before.step_id}"
     return None
-
-
-def _is_tool(name: str) -> bool:
-    return PurePosixPath(name).name in _TOOLS
 
 
 _NAMED_SLEEP = re.compile(r"^sleep(\s|$)")

@@ -270,6 +270,8 @@ class SlurmScheduler:
         wish = self._wishes.wish_of(job)
         paths, notes = logs_of(job, wish)
         restart_count, steps = self._at_work.get(str(job.job_id), (None, ()))
+        # Steps are asked for while a job runs; of one that has ended they tell nothing any more.
+        are_known = known.state is JobState.RUNNING and restart_count == job.restart_count
         told = Told(
             first_submitted_at=first_submitted_at,
             wish=wish,
@@ -277,7 +279,7 @@ class SlurmScheduler:
             cancelled_by=known.cancelled_by,
             log_paths=paths,
             log_notes=notes,
-            somebody_at_work=somebody_at_work(job, steps if restart_count == job.restart_count else None),
+            somebody_at_work=somebody_at_work(job, steps if are_known else None),
             only_watched=self._not_served(job, site)
             or only_watched(job, self._wishes.own_wish(job), site.facts.release),
         )

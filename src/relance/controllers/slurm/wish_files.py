@@ -22,7 +22,7 @@ import yaml
 FILE_NAME = ".relance.yaml"
 MOST_BYTES = 4096
 MOST_AT_ONCE = 50
-"""So many new attempts are looked after in one look; the rest waits for the next one."""
+"""So many files are looked for side by side."""
 TIME_LIMIT_S = 2.0
 _ABSENT = (errno.ENOENT, errno.ENOTDIR)
 _HIDDEN = (errno.EACCES, errno.EPERM)

@@ -33,16 +33,16 @@ class Wishes:
         self._reading: dict[_Attempt, asyncio.Task[None]] = {}
 
     async def prepare(self, jobs: Iterable[SlurmJob]) -> None:
-        """Look for the files of attempts that are new, for a while, and no more than some at once."""
-        now_s = self._clock.monotonic()
-        for job in jobs:
-            if len(self._reading) >= MOST_AT_ONCE:
-                break
-            if self._is_wanted(job, now_s):
-                attempt = _attempt(job)
-                self._reading[attempt] = asyncio.create_task(self._read(attempt, job), name="relance-wish")
-        if self._reading:
-            await asyncio.wait(self._reading.values(), timeout=_WAIT_S)
+        """Look for the files of attempts that are new, some at once, and wait for them for a moment at most."""
+        began_s = now_s = self._clock.monotonic()
+        wanted = [job for job in jobs if self._is_wanted(job, now_s)]
+        while (wanted or self._reading) and now_s - began_s < _WAIT_S:
+            while wanted and len(self._reading) < MOST_AT_ONCE:
+                job = wanted.pop()
+                task = asyncio.create_task(self._read(_attempt(job), job), name="relance-wish")
+                self._reading[_attempt(job)] = task
+            await asyncio.wait(self._reading.values(), timeout=began_s + _WAIT_S - now_s)
+            now_s = self._clock.monotonic()
 
     def wish_of(self, job: SlurmJob) -> Wish:
         """What the job asks for, as far as it was read."""
