@@ -14,7 +14,7 @@ from relance.recovery.stories import JobStory
 from relance.testing.roles import RelanceProcesses
 
 LOOK_EVERY_S = 0.1
-_REPORT_LIMIT_S = 30.0
+_REPORT_LIMIT_S = 90.0
 _NOT_FOUND = 404
 _LIVING = ("PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED")
 
