@@ -88,13 +88,17 @@ class Shims:
         """Begin to number the calls about a job anew; at the fault's call let it happen, to the process `pid`."""
         for name in ("calls", "fired", "done", "go"):
             (self.folder / name).unlink(missing_ok=True)
-        (self.folder / "pid").write_text(str(pid), encoding="ascii")
+        self.of(pid)
         orders: dict[str, object] = {"job": str(job_id) if job_id else ""}
         if fault is not None:
             orders |= {"operation": fault.operation, "number": fault.number, "kind": fault.kind.value}
         new = self.folder / "orders.new"
         new.write_text(json.dumps(orders), encoding="utf-8")
         new.replace(self.folder / "orders.json")
+
+    def of(self, pid: int) -> None:
+        """It is this process now that a fault kills."""
+        (self.folder / "pid").write_text(str(pid), encoding="ascii")
 
     @property
     def has_fired(self) -> bool:

@@ -94,10 +94,10 @@ class Lane:
         return self.cluster.job_fields(job)
 
     def bring_back(self) -> None:
-        """Start Relance again if it was killed."""
+        """Start Relance again if it was killed. Raises ProcessFailedError when it does not come."""
         if self.site.relance.role("up").exit_code is not None:
-            self.site.relance.start_role("up")
             self.site.reconnect()
+            self.shims.of(self.site.relance.start_role("up").pid)
 
     def clear(self, job: int) -> None:
         """End a job, whatever it does, and wait until it is gone. Raises TooLateError."""

@@ -22,8 +22,8 @@ from relance.recovery.rows import IncidentItem
 
 RUNNING_WITHIN_S = 150.0
 """The bar: a new attempt runs so long after the fault, at the latest. Slurm starts it by itself after 121 s."""
-_LANES = 6
-_AT_ONCE = 4
+_LANES = 4
+_AT_ONCE = 3
 """So many cases act side by side; those in which only Slurm's own start is waited for are not counted."""
 _CHANGES = ("requeue", "update")
 _MOST = {"requeue": 1, "update": 1, "read": 7, "accounting": 4}
@@ -110,7 +110,7 @@ def chosen(calls: dict[str, Sequence[str]], *, quick: bool) -> list[Case]:
         sample = random.Random(_SEED).sample(never, min(_QUICK_NEVER, len(never)))
         found = [case for case in changing if case not in never or case in sample]
     random.Random(_SEED).shuffle(found)  # so that those that only wait are spread over the lanes
-    return found
+    return sorted(found, key=lambda case: case.fault.operation not in _CHANGES)
 
 
 def _cases(transaction: str, calls: Sequence[str]) -> list[Case]:
@@ -144,6 +144,9 @@ def undisturbed(lane: Lane, transaction: str) -> tuple[str, ...]:
 def _kept(lane: Lane, case: Case, found: Findings, acting: threading.Semaphore) -> None:
     acting.acquire()
     try:
+        # What went wrong in the case before shall not go wrong in this one too.
+        lane.bring_back()
+        lane.site.reconnect()
         wrong = run(lane, case, found, acting)
     except Exception as error:  # noqa: BLE001 -- a bench reports what happened
         wrong = [f"{type(error).__name__}: {error}"]
