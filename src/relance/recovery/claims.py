@@ -15,6 +15,7 @@ from relance.domain.records import ClusterRecord, JobRecord
 from relance.domain.stages import EffectiveStage, Stage, Standing
 from relance.domain.views import ClusterReport
 from relance.policy import GateQuestion, gates
+from relance.recovery.assigning import view_of
 from relance.recovery.storms import is_after_storm
 
 _LEAST_LEFT = timedelta(seconds=5)
@@ -60,7 +61,8 @@ def refusal(counter: Counter, incident: Incident | None, claim: Claim) -> str | 
         return expired
     if counter.report is None or (counter.now - counter.report.as_of).total_seconds() > counter.view_max_age_s:
         return f"the newest look at the scheduler is older than {counter.view_max_age_s:.0f} s"
-    if other := _successor_against(counter, advice) or _canary_before(counter.storm, advice):
+    against = (_kind_against(counter.report, advice, claim.kind), _successor_against(counter, advice))
+    if other := next(filter(None, (*against, _canary_before(counter.storm, advice))), None):
         return other
     question = GateQuestion(
         advice=advice,
@@ -83,6 +85,22 @@ def _expiry_against(advice: Advice, now: datetime) -> str:
         return f"the advice expired at {advice.expires_at.isoformat()}"
     if advice.expires_at - now < _LEAST_LEFT:
         return f"the advice expires at {advice.expires_at.isoformat()}, too soon to begin; it is decided again then"
+    return ""
+
+
+def _kind_against(report: ClusterReport, advice: Advice, kind: ActionKind) -> str:
+    """Why this kind of action does not fit what is to be done; empty when it does.
+
+    Only a restart takes the attempt's own key, so nothing may pass for a mere update that is a restart.
+    """
+    if (kind is ActionKind.CANCEL) != advice.cancels_running:
+        return f"{kind.value} is not what the advice asks for"
+    view = view_of(report, advice.attempt.job)
+    requeued = bool(advice.successor) or (view is not None and view.restart_count > advice.attempt.restart_count)
+    if kind is ActionKind.CONSTRAIN and view is not None and not requeued:
+        return "nobody has requeued the job, so there is nothing to add to"
+    if kind in (ActionKind.RESTART, ActionKind.PARK) and requeued:
+        return "the job is in the queue again already"
     return ""
 
 

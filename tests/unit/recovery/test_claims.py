@@ -14,9 +14,9 @@ from relance.domain.incidents import Approval, Incident, IncidentState
 from relance.domain.limits import Limits
 from relance.domain.records import ClusterRecord
 from relance.domain.stages import EffectiveStage, EndRunning, Stage, Standing
-from relance.domain.views import ClusterReport, SchedulerFacts
+from relance.domain.views import ClusterReport, JobView, SchedulerFacts
 from relance.recovery.claims import Counter, permits, refusal, unique_key
-from tests.unit.recovery.situations import FIRST, JOB, SECOND, at, seen, with_incident
+from tests.unit.recovery.situations import FIRST, JOB, REQUEUED, SECOND, at, seen, with_incident
 from tests.unit.recovery.situations import RUNNING as VIEW
 
 NOW = at(120)
@@ -75,6 +75,16 @@ def _advised(**changes: Any) -> Incident:  # noqa: ANN401 - fields of an advice
     return replace(INCIDENT, advice=replace(ADVICE, **changes))
 
 
+def _kind(kind: ActionKind) -> Claim:
+    return replace(CLAIM, kind=kind)
+
+
+def _shows(view: JobView) -> Counter:
+    assert COUNTER.report is not None
+    return replace(COUNTER, report=replace(COUNTER.report, jobs=(view,)))
+
+
+OBSERVE = EffectiveStage(stage=Stage.OBSERVE, end_running=frozenset(), why=("cluster is at observe",))
 REFUSED: dict[str, tuple[Counter, Incident | None, Claim, str]] = {
     "no such advice": (COUNTER, None, CLAIM, "no such advice"),
     "an older generation": (COUNTER, _advised(generation=3), CLAIM, "voided by 3"),
@@ -103,6 +113,18 @@ REFUSED: dict[str, tuple[Counter, Incident | None, Claim, str]] = {
         APPROVE, replace(INCIDENT, approval=replace(YES, effect_digest="d0")), CLAIM, "not those that were approved",
     ),
     "the approval has run out": (APPROVE, replace(INCIDENT, approval=replace(YES, until=NOW)), CLAIM, "run out"),
+    "an update of a job that nobody requeued": (
+        _shows(VIEW), INCIDENT, _kind(ActionKind.CONSTRAIN), "nobody has requeued",
+    ),
+    "a restart of a job that waits already": (_shows(REQUEUED), INCIDENT, CLAIM, "in the queue again"),
+    "a restart beside the next of a chain": (COUNTER, _advised(successor="18"), CLAIM, "in the queue again"),
+    "a next of a chain that is not shown": (
+        COUNTER, _advised(successor="18"), _kind(ActionKind.CONSTRAIN), "job 18 is not to be touched",
+    ),
+    "a next of a chain that stays at observe": (
+        replace(COUNTER, successor=OBSERVE), _advised(successor="18"), _kind(ActionKind.CONSTRAIN), "is at observe",
+    ),
+    "a cancellation that nobody advised": (COUNTER, INCIDENT, _kind(ActionKind.CANCEL), "not what the advice asks for"),
     "somebody said no": (COUNTER, replace(INCIDENT, approval=replace(YES, yes=False)), CLAIM, "said no"),
 }  # fmt: skip
 
@@ -111,6 +133,12 @@ REFUSED: dict[str, tuple[Counter, Incident | None, Claim, str]] = {
 def test_a_claim_is_refused_and_the_reason_said(name: str) -> None:
     counter, incident, claim, words = REFUSED[name]
     assert words in (refusal(counter, incident, claim) or "granted")
+
+
+def test_an_update_of_what_others_requeued_or_of_the_next_of_a_chain_is_granted() -> None:
+    constrain = _kind(ActionKind.CONSTRAIN)
+    assert refusal(_shows(REQUEUED), INCIDENT, constrain) is None
+    assert refusal(replace(_shows(VIEW), successor=COUNTER.stage), _advised(successor="18"), constrain) is None
 
 
 def test_a_restart_is_claimed_once_for_an_attempt_whatever_its_generation() -> None:
