@@ -103,7 +103,8 @@ class Queue:
     def _newest(self, records: dict[str, SlurmJob], begun_s: float) -> dict[str, SlurmJob]:
         """The records, but for those that were read by themselves since this look began."""
         newer = {raw_id: self.jobs[raw_id] for raw_id, at_s in self._taken.items() if at_s >= begun_s}
-        read = {raw_id: still_ending(job, self.jobs.get(raw_id)) for raw_id, job in records.items()}
+        read = {raw_id: _same(still_ending(job, self.jobs.get(raw_id)), self.jobs.get(raw_id))
+                for raw_id, job in records.items()}  # fmt: skip
         return {**read, **newer}
 
     def _former(self, raw_id: str, glance: Glance) -> SlurmJob | None:
@@ -122,6 +123,11 @@ def still_ending(job: SlurmJob, former: SlurmJob | None) -> SlurmJob:
     if (job.restart_count or 0) != (former.restart_count or 0) + 1:
         return job
     return replace(job, restart_count=former.restart_count, started_at=former.started_at)
+
+
+def _same(job: SlurmJob, former: SlurmJob | None) -> SlurmJob:
+    """The former record where nothing in it has changed: it is not kept twice, and its view is made only once."""
+    return former if former is not None and former == job else job
 
 
 def array_ids(jobs: Iterable[SlurmJob]) -> frozenset[str]:
