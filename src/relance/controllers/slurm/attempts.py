@@ -17,10 +17,11 @@ from relance.domain.keys import AttemptKey, JobKey, same_job
 from relance.domain.views import JobState, PastAttempt, StepView, Wish
 from relance.slurm.records import AccountedJob, SlurmJob
 
-_AGAIN_S = (0.0, 0.3, 0.7, 2.0, 5.0, 15.0, 60.0)
+_AGAIN_S = (0.0, 0.3, 0.5, 0.5, 1.0, 1.0, 2.0, 5.0, 15.0, 60.0)
 """After how long accounting is asked again that did not have an end yet, by how often it was asked."""
-_STEPS_LAG_TRIES = 6
-"""So often (over 20 s) a step that runs on in accounting is taken for one whose end has not been told yet."""
+_FRESH_TRIES = 4
+_STEPS_LAG_TRIES = 8
+"""So often (10 s and more) a step that runs on in accounting is taken for one whose end has not been told yet."""
 _FIRST_TRIES = 3
 """So often accounting is asked for a first attempt that it does not have."""
 _LIVING_MISSING_S = 10.0
@@ -114,7 +115,7 @@ class Attempts:
     def is_fresh_debt(self, raw_id: str) -> bool:
         """Whether accounting, asked a few times at most, has not told yet how the job's attempts ended."""
         known = self._known.get(raw_id)
-        return known is not None and not self._is_done(known) and known.tries < len(_AGAIN_S)
+        return known is not None and not self._is_done(known) and known.tries < _FRESH_TRIES
 
     def next_s(self, now_s: float) -> float:
         """In how many seconds accounting is worth asking again about something that it owed; infinite: not soon."""
