@@ -16,7 +16,7 @@ from bench.shims import Fault, Kind
 from bench.slurm_lanes import Lane, lanes, side_by_side, stays, until
 from relance.recovery.stories import Entry
 
-_LANES = 4
+_LANES = 3
 _PAUSE_S = 60.0
 _TOLD_S = 60.0
 _STAYS_S = 6.0
