@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from relance.domain.limits import Limits
 from relance.domain.stages import Stage
 from relance.domain.views import Wish
-from relance.domain.wishes import parse_wish
+from relance.domain.wishes import join_wishes, parse_wish
 
 LIMITS = Limits()
 
@@ -111,3 +111,32 @@ def test_no_comment_raises_or_gives_more_than_the_site_allows(comment: str) -> N
     assert wish.max_restarts is None or 0 <= wish.max_restarts <= LIMITS.restarts.in_all
     assert len(wish.logs) <= 16
     assert all("\n" not in note and len(note) < 300 for note in wish.notes)
+
+
+def test_the_comment_goes_before_the_file_setting_by_setting() -> None:
+    wish = join_wishes("relance:observe,restarts=2", {"mode": "act", "workflow": "w", "max_restarts": 9}, Limits())
+    assert (wish.mode, wish.max_restarts, wish.workflow) == (Stage.OBSERVE, 2, "w")
+
+
+def test_a_file_may_have_its_settings_below_our_name() -> None:
+    assert join_wishes("", {"relance": {"mode": "act"}}, Limits()).mode is Stage.ACT
+
+
+@pytest.mark.parametrize("in_file", ["it is not YAML", {"relance": 3}, {3: "x"}, {"mode": "now"}])
+def test_a_broken_file_leaves_the_job_in_observe_whatever_the_comment_says(in_file: dict[str, object] | str) -> None:
+    wish = join_wishes("", in_file, Limits())
+    assert wish.mode is Stage.OBSERVE
+    assert wish.notes
+
+
+def test_a_broken_file_does_not_undo_what_the_comment_says_otherwise() -> None:
+    wish = join_wishes("relance:act,restarts=2", "it is not YAML", Limits())
+    assert (wish.mode, wish.max_restarts) == (Stage.OBSERVE, 2)
+
+
+def test_a_broken_comment_leaves_the_job_in_observe_whatever_the_file_says() -> None:
+    assert join_wishes("{relance:{mode:act}}", {"mode": "act"}, Limits()).mode is Stage.OBSERVE
+
+
+def test_without_a_file_the_comment_alone_counts() -> None:
+    assert join_wishes("relance:act", None, Limits()) == parse_wish("relance:act", Limits())

@@ -60,11 +60,16 @@ class Questions:
         return await self._ask("jobs", asked, lambda answer: parse_some_jobs(answer, wanted), urgent=urgent)
 
     async def job(self, raw_id: str, *, urgent: bool) -> tuple[SlurmJob, ...]:
-        """One job in full, within the budget of single reads. Raises JobGoneError."""
-        if not urgent:
+        """One job in full. Raises JobGoneError.
+
+        Outside transactions single reads have a budget of their own: that of the looks is not theirs to use up.
+        """
+        if urgent:
+            self._all.note()
+        else:
             await self._reads.take()
         asked = commands.some_jobs((raw_id,))
-        return await self._ask("job", asked, lambda answer: parse_some_jobs(answer, (raw_id,)), urgent=True)
+        return await self._answer("job", asked, lambda answer: parse_some_jobs(answer, (raw_id,)))
 
     async def steps(self, ids: Sequence[str], *, urgent: bool) -> tuple[SlurmStep, ...]:
         """The living steps of some jobs."""
@@ -114,6 +119,9 @@ class Questions:
             self._all.note()
         else:
             await self._all.take()
+        return await self._answer(kind, argv, parse)
+
+    async def _answer(self, kind: str, argv: Sequence[str], parse: Callable[[bytes], _T]) -> _T:
         output = await run(self._runner, argv, time_limit_s=ANSWER_S)
         is_answered = False
         try:

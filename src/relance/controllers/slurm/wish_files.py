@@ -101,19 +101,26 @@ def read_file(place: Place) -> InFile:
         return None if error.errno in (*_ABSENT, *_HIDDEN) else _unread(error)
     finally:
         os.close(folder)
-    with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            return f"{FILE_NAME} is not a regular file"
-        if status.st_uid != place.owner_uid:
-            return f"{FILE_NAME} does not belong to the job's owner (uid {place.owner_uid}) but to uid {status.st_uid}"
-        try:
-            text = file.read(MOST_BYTES + 1)
-        except OSError as error:
-            return _unread(error)
-    if len(text) > MOST_BYTES:
-        return f"{FILE_NAME} has more than {MOST_BYTES} bytes"
-    return parse(text)
+    try:
+        text = _own_text(descriptor, place)
+    except OSError as error:
+        return _unread(error)
+    finally:
+        os.close(descriptor)
+    return text if isinstance(text, str) else parse(text)
+
+
+def _own_text(descriptor: int, place: Place) -> bytes | str:
+    """The bytes of an open file that proves to be the owner's own, or why it is not read."""
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        return f"{FILE_NAME} is not a regular file"
+    if status.st_uid != place.owner_uid:
+        return f"{FILE_NAME} does not belong to the job's owner (uid {place.owner_uid}) but to uid {status.st_uid}"
+    text = b""
+    while len(text) <= MOST_BYTES and (block := os.read(descriptor, MOST_BYTES + 1)):
+        text += block
+    return text if len(text) <= MOST_BYTES else f"{FILE_NAME} has more than {MOST_BYTES} bytes"
 
 
 def parse(text: bytes) -> InFile:
