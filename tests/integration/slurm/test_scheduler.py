@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import pytest
 
-from relance.controllers.slurm import SlurmScheduler
+from relance.controllers.slurm import SlurmScheduler, queues
 from relance.domain.advice import Command
 from relance.domain.stages import Stage
 from relance.domain.views import ClusterReport, Hold, JobState, JobView, NodeState
@@ -204,3 +204,23 @@ async def test_a_controller_that_was_restarted_has_a_new_boot_time_and_the_same_
         assert after.facts.booted_at is not None
         assert after.facts.booted_at > before.facts.booted_at
         assert own(after, raw_id)[0].attempt_key("c") == job.attempt_key("c")
+
+
+async def test_a_long_queue_is_looked_at_by_glances_and_shows_the_same(
+    bench: SlurmBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queues, "_SMALL", -1)
+    first = await bench.submit(nodes=1)
+    other = await bench.submit(nodes=1, options=["--begin=now+1hour"])
+    running = await reach(bench, first, JobState.RUNNING)
+    report = await bench.scheduler.look()
+    assert own(report, first) == (running,)
+    assert own(report, other)[0].state is JobState.PENDING
+    await bench.end(first, 3)
+    failed_job = await reach(bench, first, JobState.FAILED)
+    report = await bench.scheduler.look()
+    assert own(report, first) == (failed_job,)
+    # What no glance shows is seen after a command of ours all the same.
+    pending = own(report, other)[0]
+    await bench.scheduler.send(bench.scheduler.constrain(pending, bench.nodes[:1], pending.eligible_at), 5)
+    assert own(await bench.scheduler.look(), other)[0].excluded == bench.nodes[:1]
