@@ -197,3 +197,36 @@ async def test_jobs_outside_the_served_partitions_are_left_out_but_for_their_own
     slurm.put("jobs.json", json.dumps(document).encode())
     report = await slurm.scheduler(partitions=("train",)).look()
     assert {job.partition: bool(job.only_watched) for job in report.jobs} == {"train": False, "other": True}
+
+
+async def test_what_waits_again_after_a_preemption_is_told_by_accounting(slurm: FakeSlurm) -> None:
+    slurm.account(accounted(1) | {"State": "PREEMPTED", "Submit": "1795966000", "End": "1795966100"})
+    report = await slurm.scheduler().look()
+    (past,) = [row for row in report.past if row.raw_id == "1"]
+    assert (past.restart_count, past.state) == (0, JobState.PREEMPTED)
+
+
+async def test_an_end_that_accounting_lacks_is_asked_for_again_in_the_same_look(slurm: FakeSlurm) -> None:
+    document = json.loads((slurm.folder / "jobs.json").read_text())
+    document["jobs"] = [job for job in document["jobs"] if job["job_id"] in (2, 5)]
+    slurm.put("jobs.json", json.dumps(document).encode())
+    await slurm.scheduler().look()
+    first, *others = [call.rpartition("--jobs=")[2] for call in slurm.calls("sacct")]
+    assert set(first.split(",")) == {"2", "5"}
+    # Of the job that completed nobody needs to know in a hurry.
+    assert others == ["2", "2"]
+    assert len(slurm.calls("squeue")) == 1
+
+
+async def test_a_job_that_left_the_queue_while_it_ran_is_told_of_with_its_end(slurm: FakeSlurm) -> None:
+    scheduler = slurm.scheduler()
+    await scheduler.look()
+    document = json.loads((slurm.folder / "jobs.json").read_text())
+    document["jobs"] = [job for job in document["jobs"] if job["job_id"] != 4]
+    ended = {"State": "TIMEOUT", "Submit": submitted(slurm, 4), "End": "1795966900"}
+    slurm.put("jobs.json", json.dumps(document).encode())
+    slurm.account(accounted(4) | ended)
+    for _ in range(2):
+        report = await scheduler.look()
+        (past,) = [row for row in report.past if row.raw_id == "4"]
+        assert (past.restart_count, past.state) == (0, JobState.TIMEOUT)

@@ -112,16 +112,22 @@ class Attempts:
             return []
         return [raw_id for raw_id, known in self._known.items() if self._is_owed(raw_id, known, now_s)]
 
-    def is_fresh_debt(self, raw_id: str) -> bool:
-        """Whether accounting, asked a few times at most, has not told yet how the job's attempts ended."""
+    def is_fresh_debt(self, raw_id: str, *, only_failures: bool = False) -> bool:
+        """Whether accounting, asked a few times at most, has not told yet how the job's attempts ended.
+
+        `only_failures`: of an end that no restart may mend nobody needs to know in a hurry.
+        """
         known = self._known.get(raw_id)
-        return known is not None and not self._is_done(known) and known.tries < _FRESH_TRIES
+        if known is None or self._is_done(known) or known.tries >= _FRESH_TRIES:
+            return False
+        return not only_failures or known.state.is_failure or not known.is_whole
 
     def next_s(self, now_s: float) -> float:
         """In how many seconds accounting is worth asking again about something that it owed; infinite: not soon."""
         waits = [
             known.asked_s + _pause_s(known.tries) - now_s
-            for known in self._known.values() if known.tries and not self._is_done(known)
+            for known in self._known.values()
+            if known.tries and known.state.is_failure and not self._is_done(known)
         ]  # fmt: skip
         return max(0.0, min(waits, default=float("inf")))
 

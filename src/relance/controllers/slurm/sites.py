@@ -76,6 +76,10 @@ class SiteReader:
         """Something happened to a node, or is about to be decided on: read them with the next look."""
         self._is_hurried = True
 
+    def doubt(self) -> None:
+        """Slurm did not answer: read its settings, and with them when it was started, with the next look."""
+        self._settings_due.hurry()
+
     async def read(self) -> Site:
         """The cluster, read anew where it is due. Raises SchedulerSilentError while something was never read."""
         problems = [text for text in await asyncio.gather(self.read_nodes(), self._read_control()) if text]
