@@ -40,6 +40,20 @@ def the_next_of_a_chain_is_kept_off_the_bad_node_and_nothing_is_restarted() -> T
 
 
 @story
+def a_proof_that_comes_after_the_end_still_keeps_the_next_of_a_chain_off_the_bad_node() -> Timeline:
+    line = Timeline(until_s=150)
+    line.at(0, submits())
+    line.at(5, submits("18"), changes("18", dependency="afterany:17", eligible_at=_LATER))
+    line.at(60, finds(lambda attempt, world: findings.killed_rank(attempt, world.now)), fails())
+    line.at(70, finds(lambda attempt, world: findings.fell_off_the_bus(attempt, "n2", world.now)))
+    line.want(70, 95, e.ActionStarted, lambda event: event.kind is ActionKind.CONSTRAIN, times=1)
+    line.never(e.ActionStarted, lambda event: event.kind is not ActionKind.CONSTRAIN)
+    line.want(100, 102, e.AttemptStarted, lambda event: "n2" not in event.nodes, times=1)
+    line.ends(END.LEFT)
+    return line
+
+
+@story
 def in_observe_the_next_of_a_chain_is_left_as_it_is() -> Timeline:
     line = _chain(Stage.OBSERVE)
     line.want(60, 80, e.ActionPrepared)

@@ -164,7 +164,9 @@ def _beside_twin(question: Question, somebody: str) -> Plan:
         return Plan(action=Remedy.STOP, reasons=(_because(question), hold, somebody), settles=True)
     choice = exclusions(question) if verdict.remedy is Remedy.RESTART_EXCLUDING else None
     if choice is None or not choice.nodes:
-        return Plan(action=Remedy.NONE, reasons=(somebody, *(choice.reasons if choice is not None else ())))
+        # A kernel's word may come seconds after the end: while the next one waits it can still be kept off a node.
+        more = choice.reasons if choice is not None else ()
+        return Plan(action=Remedy.NONE, reasons=(somebody, *more), settles=True)
     reasons = (f"{somebody}: it is the next attempt, and only the exclusions are put on it", *choice.reasons)
     return Plan(action=Remedy.RESTART_EXCLUDING, reasons=reasons, exclude=choice.nodes, successor=follower.raw_id)
 

@@ -589,6 +589,16 @@ def test_the_next_of_a_chain_is_kept_off_the_node_while_it_waits_and_this_attemp
     assert (runs.action, runs.successor) == (Remedy.NONE, "")
 
 
+def test_the_next_of_a_chain_that_waits_is_not_left_before_late_evidence_may_have_come() -> None:
+    unknown: dict[str, Any] = {"verdict__remedy": Remedy.RESTART, "verdict__suspects": ()}
+    advice = decided(job__ended_at=at(3695), fleet__others=(FOLLOWER,), **unknown)
+    assert (advice.action, advice.hold, advice.settle_until) == (Remedy.NONE, True, at(3710))
+    late = decided(job__ended_at=at(3695), fleet__others=(FOLLOWER,), now=at(3711), fleet__as_of=at(3711), **unknown)
+    assert (late.action, late.hold) == (Remedy.NONE, False)
+    runs = replace(FOLLOWER, state=JobState.RUNNING)
+    assert not decided(job__ended_at=at(3695), fleet__others=(runs,), **unknown).hold, "nothing can be put on it"
+
+
 def test_a_chain_that_makes_no_sense_any_more_is_told_with_a_command_that_holds_the_rest() -> None:
     advice = decided(fleet__others=(FOLLOWER,), verdict__remedy=Remedy.STOP)
     assert (advice.action, advice.may_begin) == (Remedy.STOP, False)
