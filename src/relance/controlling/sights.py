@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from relance.controlling.joint_looks import JointLook
 from relance.domain.twins import with_former_dependencies
 from relance.domain.views import ClusterReport, JobState, JobView
 from relance.ports.backends import Order
@@ -19,6 +20,7 @@ class Sight:
         """Begin with nothing seen; the session tells this start of the controller from others."""
         self.report: ClusterReport | None = None
         self._scheduler = scheduler
+        self._joint = JointLook(scheduler.look)
         self._clock = clock
         self._session = f"{holder}/{clock.now().isoformat(timespec='microseconds')}"
         self._sequence = 0
@@ -39,7 +41,7 @@ class Sight:
 
     async def look_for_copies(self) -> ClusterReport:
         """A whole look in which jobs keep the dependency they showed before. Raises SchedulerSilentError."""
-        seen = await self._scheduler.look()
+        seen = await self._joint.look()
         self._remember(seen)
         return replace(seen, jobs=with_former_dependencies(seen.jobs, self._dependencies))
 
@@ -67,13 +69,17 @@ class Sight:
         return (now.state, now.restart_count) != (known.state, known.restart_count)
 
     def _suspects(self, orders: Iterable[Order]) -> list[JobView]:
-        """Jobs with an open incident that are not over, and jobs whose attempt is ending."""
+        """Jobs with an open incident whose attempt runs, and jobs whose attempt is ending.
+
+        One that waits is not about to end: after a storm there may be many of them, for hours.
+        """
         wanted = {order.raw_id for order in orders}
         jobs = self.report.jobs if self.report is not None else ()
         return [
             job
             for job in jobs
-            if job.state is JobState.COMPLETING or (job.raw_id in wanted and not job.state.is_over)
+            if job.state is JobState.COMPLETING
+            or (job.raw_id in wanted and job.state is not JobState.PENDING and not job.state.is_over)
         ]  # fmt: skip
 
     def _remember(self, seen: ClusterReport) -> None:
