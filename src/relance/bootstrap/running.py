@@ -12,6 +12,8 @@ from typing import Any
 import structlog
 import uvloop
 
+from relance.bootstrap.allocators import give_back_early
+
 _LOG = structlog.get_logger(__name__)
 _GRACE_S = 10.0
 
@@ -24,6 +26,7 @@ class RoleEndedError(RuntimeError):
 
 def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Run a program on a fast event loop. KeyboardInterrupt ends it quietly."""
+    give_back_early()
     with contextlib.suppress(KeyboardInterrupt):
         uvloop.run(main())
 
