@@ -48,7 +48,7 @@ def measure(*, quick: bool) -> Result:
         },
         conditions=(
             "one rank of a training of 2 nodes x 1 rank killed on an idle private cluster; from the line with which "
-            "slurmctld's log says that the job is done to 2 s after the line that starts it again, which it then ran; no "
+            "slurmctld's log says that the job is done to 2 s after the line that starts it again; it ran so long; no "
             "storm and no metering here, because one job after another is broken; one second of it is the pause before "
             "StartTime=now that Slurm 22.05 to 24.11 needs"
         ),
