@@ -127,7 +127,7 @@ class Site:
         until(is_over, timeout_s, f"the end of the incidents of job {job_id}")
 
 
-def until(ask: Callable[[], T], timeout_s: float, what: str) -> T:
+def until(ask: Callable[[], T | None], timeout_s: float, what: str) -> T:
     """Ask until the answer is true, and give it. Raises TooLateError."""
     end = time.monotonic() + timeout_s
     while True:
