@@ -27,7 +27,17 @@ from relance.testing.other_users import OpenPython, User, user_of
 
 _KERNEL_LOOKS_S: Final = 0.05
 _COLUMNS: Final = ("State", "ExitCode", "Start", "End", "NodeList", "Submit")
-_FREE_PORT: Final = "import socket; s = socket.create_server(('127.0.0.1', 0)); print(s.getsockname()[1])"
+_FREE_PORT: Final = """
+import random, socket
+for port in random.sample(range(10000, 32000), 100):
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError:
+        continue
+    print(port)
+    break
+"""
+"""Below the ports that the kernel gives out by itself: one of those may be taken again before the rank has it."""
 
 
 class SlurmTrainings:
