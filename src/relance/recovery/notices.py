@@ -11,7 +11,7 @@ from datetime import datetime
 
 from relance.attribution import faults_sentence
 from relance.domain import events as e
-from relance.domain.advice import Answer
+from relance.domain.advice import NEEDS_A_PERSON, Advice, Answer, Guard
 from relance.domain.findings import FindingKind
 from relance.domain.incidents import Incident, IncidentState
 from relance.domain.keys import stable_id
@@ -69,8 +69,12 @@ def _of_job(recorded: Recorded, event: e.JobEvent, record: JobRecord) -> tuple[N
     match event:
         case e.ActionPrepared() if event.stage is Stage.APPROVE:
             return _approval_needed(event, record, at)
-        case e.AdviceIssued() if event.advice.hold:
+        case e.AdviceIssued() if event.advice.hold or _choice_of(event.advice):
             return _held(event, record, at)
+        case e.ActionSucceeded() if NEEDS_A_PERSON in event.reason:
+            title = f"{_name(record)} does not start: {NEEDS_A_PERSON}"
+            matter = _Matter(kind=NoticeKind.HELD, about=event.action_id, title=title, text=event.reason)
+            return _notice(matter, record, record.incident(event.incident_id), at)
         case e.IncidentClosed() if event.end is e.IncidentEnd.STOPPED or _came_to_nothing(event, record):
             return _stopped(event, record, at)
         case e.FindingReported() if event.finding.kind is FindingKind.DID_NOT_RESUME:
@@ -124,13 +128,19 @@ def _approval_needed(event: e.ActionPrepared, record: JobRecord, at: datetime) -
 
 def _held(event: e.AdviceIssued, record: JobRecord, at: datetime) -> tuple[Notice, ...]:
     incident, advice = record.incident(event.incident_id), event.advice
-    closed = [guard for guard in advice.guards if guard.answer is not Answer.YES]
+    closed = [*_choice_of(advice), *(guard for guard in advice.guards if guard.answer is not Answer.YES)]
     name = closed[0].name if closed else "hold"
     again = f"; decided again at {advice.decide_again_at:%H:%M:%S UTC}" if advice.decide_again_at else ""
     text = (closed[0].reason if closed else "; ".join(advice.reasons)) + again
     title = f"held: {wordings.action(advice)} ({_name(record)})"
     matter = _Matter(kind=NoticeKind.HELD, about=f"{event.incident_id}/{name}", title=title, text=text)
     return _notice(matter, record, incident, at)
+
+
+def _choice_of(advice: Advice) -> tuple[Guard, ...]:
+    """The guard that leaves a choice to people, if one does: the job waits parked meanwhile."""
+    asks = advice.hold or advice.park
+    return tuple(guard for guard in advice.guards if asks and NEEDS_A_PERSON in guard.reason)
 
 
 def _came_to_nothing(event: e.IncidentClosed, record: JobRecord) -> bool:

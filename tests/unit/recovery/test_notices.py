@@ -156,6 +156,26 @@ async def test_an_action_of_which_nothing_is_known_is_told() -> None:
     assert (notice.kind, notice.text) == (NoticeKind.ACTION_UNKNOWN, "no answer")
 
 
+async def test_a_job_that_does_not_start_because_of_hard_evidence_asks_a_person() -> None:
+    made = await world()
+    reason = "waits for BadConstraints without n1; the evidence is hard: a person has to choose"
+    done = e.ActionSucceeded(
+        incident_id=ASKING, action_id=f"act-17-{ASKING}", step_id="s", reason=reason, at=values.NOON
+    )
+    (notice,) = await told(made, JOB, values.action_started(ASKING, "17"), done)
+    assert (notice.kind, notice.text) == (NoticeKind.HELD, reason)
+
+
+async def test_a_job_that_is_parked_for_a_person_to_choose_is_told_with_the_choices() -> None:
+    made = await world()
+    issued = next(item.event for item in await made.history.read(JOB) if isinstance(item.event, e.AdviceIssued))
+    guard = Guard(name="enough_nodes", answer=Answer.NO, reason="only 3 remain; a person has to choose: free a node")
+    parked = replace(issued, advice=replace(issued.advice, hold=False, park=True, guards=(guard,)))
+    (notice,) = await told(made, JOB, parked)
+    assert notice.kind is NoticeKind.HELD
+    assert notice.text.startswith("only 3 remain; a person has to choose")
+
+
 async def test_everything_else_is_nobodys_concern_at_night() -> None:
     made = await world(Stage.ACT)
     assert await told(made, values.job_stream("30"), *values.whole_story("30", "inc-30")) == []
