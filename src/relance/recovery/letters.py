@@ -27,6 +27,10 @@ OWNERS_KINDS = frozenset({
     NoticeKind.OTHER_ENGINE, NoticeKind.HANG, NoticeKind.SETTINGS, NoticeKind.RESTARTED,
 })  # fmt: skip
 """What an owner can be told by mail."""
+_WITH_THEIR_TEXT = frozenset({
+    NoticeKind.PARKED, NoticeKind.SETTINGS, NoticeKind.OTHER_ENGINE, NoticeKind.DID_NOT_RESUME,
+})  # fmt: skip
+"""What is told with what the notice itself says: the verdict, which a letter tells else, may not be there yet."""
 _RESTARTED_EVERY = timedelta(hours=1)
 _JOBS_REMEMBERED = 10_000
 
@@ -83,7 +87,7 @@ def letter(story: JobStory, first: str, zone: tzinfo | None, now: datetime) -> s
 
 def _with_letter(notice: Notice, story: JobStory, zone: tzinfo | None) -> Notice:
     first = notice.title[:1].upper() + notice.title[1:]
-    if notice.kind in (NoticeKind.PARKED, NoticeKind.SETTINGS, NoticeKind.OTHER_ENGINE):
+    if notice.kind in _WITH_THEIR_TEXT:
         first = f"{first}: {notice.text}"
     return Notice(
         id=notice.id,

@@ -75,6 +75,7 @@ async def test_an_attempt_that_did_not_resume_is_told_first_of_all() -> None:
     (letter,) = [each for each in told if each.kind is NoticeKind.DID_NOT_RESUME]
     assert letter.text.startswith("The new attempt did not resume from the last durable checkpoint.")
     assert "What happened: Job 17 train did not resume" in letter.text
+    assert "began at step 1, not 450" in letter.text
 
 
 def parked(action: str, generation: int) -> tuple[e.Event, ...]:
