@@ -28,6 +28,7 @@ from relance.recovery.advancing import advance
 from relance.recovery.claims import restart_permits
 from relance.recovery.health import Pulse, health_events, storm_events
 from relance.recovery.live import Live
+from relance.recovery.rounds import Round
 from relance.recovery.sites import ClusterRules, Site
 from relance.recovery.situations import Situation, array_failures, findings_of, fleet_signs
 from relance.recovery.storms import is_after_storm, with_canary
@@ -107,17 +108,25 @@ class Loop:
             if stream not in self._failures:  # its timer stays in the past until it can be advanced
                 self._dirty[stream] = None
         woken, self._dirty = list(self._dirty), {}
-        return sum([await self._safely(stream) for stream in woken])
+        shared = Round()
+        return sum([await self._safely(stream, shared) for stream in woken])
 
-    async def advance(self, stream: Stream) -> int:
-        """Advance one stream until nothing more follows; gives how many events were appended."""
+    async def advance(self, stream: Stream, shared: Round | None = None) -> int:
+        """Advance one stream until nothing more follows; gives how many events were appended.
+
+        Streams that are advanced one after another share what they ask about their cluster.
+        """
+        shared = shared or Round()
         if stream.kind == "cluster":
             return await self.watch_cluster(stream.subject)
         for _ in range(_TRIES):
             snapshot = await self._history.load(stream)
             if not isinstance(snapshot.record, JobRecord) or snapshot.version == 0:
                 return 0
-            situation = await self.gather(snapshot, snapshot.record)
+            if snapshot.record.open_incident is None and snapshot.wake_at is None:
+                await self._after(snapshot.record)
+                return 0
+            situation = await self.gather(snapshot, snapshot.record, shared)
             result = advance(situation)
             if not result.events and result.wake_at == snapshot.wake_at:
                 await self._after(snapshot.record)
@@ -128,6 +137,7 @@ class Loop:
                 events=result.events,
                 wake_at=result.wake_at,
             )
+            shared.forget()
             try:
                 await self._history.append(batch, self._clock.now())
             except ConflictError:
@@ -136,32 +146,32 @@ class Loop:
         message = f"{stream} changed under {_TRIES} attempts to advance it"
         raise HistoryError(message)
 
-    async def gather(self, snapshot: Snapshot, record: JobRecord) -> Situation:
+    async def gather(self, snapshot: Snapshot, record: JobRecord, shared: Round) -> Situation:
         """Everything that bears on a job's open incident, now."""
         now, cluster = self._clock.now(), record.job.cluster
         rules = self._site.rules(cluster)
         report = self._live.reports.get(cluster)
-        record_of_cluster = await self._cluster(cluster)
+        record_of_cluster = await shared.once(f"record/{cluster}", lambda: self._cluster(cluster))
         open_incident = record.open_incident
         free_at: list[datetime] = []
         if open_incident is not None:
             for wish in restart_permits(record_of_cluster, record, rules.limits.storms, now):
                 at = await self._history.permit_free_at(wish, now)
                 free_at += [at] if at is not None else []
-        signs = await self._signs(cluster, rules, now) if open_incident is not None else ()
+        signs = await shared.once(f"signs/{cluster}", lambda: self._signs(cluster, rules, now))
         return Situation(
             record=record,
             findings=findings_of(await self._history.read(snapshot.stream)) if open_incident is not None else {},
             progress=await self.progress_of(record),
             report=report,
             cluster=record_of_cluster,
-            nodes=await self._history.nodes(cluster) if open_incident is not None else (),
+            nodes=await shared.once(f"nodes/{cluster}", lambda: self._history.nodes(cluster)),
             fleet=signs,
             coverage=self._live.coverage.get(open_incident.attempt, ()) if open_incident is not None else (),
             watched=self._is_watched(cluster, rules, now),
             read_to_end=open_incident is not None and self._live.read_to_end.get(open_incident.attempt, False),
             permit_free_at=max(free_at, default=None),
-            storm=await self.storm_of(record_of_cluster, rules, now),
+            storm=await shared.once(f"storm/{cluster}", lambda: self.storm_of(record_of_cluster, rules, now)),
             rules=rules,
             now=now,
             array_failures=await self._array_failures(record, now),
@@ -237,10 +247,10 @@ class Loop:
                 self._watched[cluster] = now_s
                 self._dirty[Stream.of_cluster(cluster)] = None
 
-    async def _safely(self, stream: Stream) -> int:
+    async def _safely(self, stream: Stream, shared: Round) -> int:
         """One stream's trouble never stops another's: it is logged, and tried again a little later."""
         try:
-            count = await self.advance(stream)
+            count = await self.advance(stream, shared)
         except Exception as error:  # noqa: BLE001 - the one seam: a fault of ours in one job may not blind us for all
             tries = self._failures[stream] = self._failures.get(stream, 0) + 1
             trace = not isinstance(error, HistoryError)
