@@ -127,7 +127,9 @@ def still_ending(job: SlurmJob, former: SlurmJob | None) -> SlurmJob:
 
 def _same(job: SlurmJob, former: SlurmJob | None) -> SlurmJob:
     """The former record where nothing in it has changed: it is not kept twice, and its view is made only once."""
-    return former if former is not None and former == job else job
+    if former is job or former is None:
+        return job
+    return former if former == job else job
 
 
 def array_ids(jobs: Iterable[SlurmJob]) -> frozenset[str]:
