@@ -117,6 +117,10 @@ PEOPLE: Sequence[Person] = (
         runs=2,
     ),
     Person(
+        name="cancels what ran while our requeue ends it",
+        hand=_cancel, ends_as="CANCELLED", attempts=1, word="cancel", pause=AFTER_REQUEUE, comment=_HANG, runs=2,
+    ),
+    Person(
         name="cancels just before our update",
         hand=_cancel, ends_as="CANCELLED", attempts=1, word="cancel", pause=BEFORE_UPDATE,
     ),
@@ -158,7 +162,7 @@ PEOPLE: Sequence[Person] = (
         hand=_hold, ends_as="PENDING", attempts=1, word="held", pause=BEFORE_UPDATE, runs=2,
     ),
 )  # fmt: skip
-"""30 runs in all."""
+"""32 runs in all."""
 
 
 @dataclass(slots=True)
@@ -174,7 +178,7 @@ class Findings:
 
 
 def measure(*, quick: bool) -> Result:
-    """Thirty runs; when quick one of each kind."""
+    """All runs; when quick one of each kind."""
     found = Findings()
     runs = [person for person in PEOPLE for _ in range(1 if quick else person.runs)]
     with lanes(_LANES) as made:

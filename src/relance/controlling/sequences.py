@@ -202,7 +202,7 @@ def _queue(transaction: Transaction, job: JobView, now: Moment) -> Turn:
     if job.restart_count < transaction.target_count:
         if job.state.is_over and not job.state.is_failure:
             by = f" by uid {job.cancelled_by}" if job.cancelled_by is not None else ""
-            reason = f"it was {job.state.value}{by} before the scheduler came to our requeue: left as it is"
+            reason = f"it was {job.state.value}{by} beside our requeue, and does not wait: left as it is"
             return Turn(transaction=transaction, step=abandon(reason))
         waited_s = elapsed_s(transaction.queue_since_s, now)
         limit_s = COMMAND_LIMIT_S if job.state.is_over else ENDING_LIMIT_S

@@ -32,5 +32,19 @@ def test_pending_again_it_is_the_next_attempt() -> None:
     assert still_ending(pending, still_ending(ENDING, RUNNING)) == pending
 
 
+def test_cancelled_while_it_completes_it_is_the_attempt_that_ended() -> None:
+    cancelled = replace(ENDING, states=("CANCELLED",))
+    for former in (RUNNING, still_ending(ENDING, RUNNING)):
+        assert (still_ending(cancelled, former).restart_count, still_ending(cancelled, former).started_at) == (0, 110)
+    assert still_ending(cancelled, still_ending(cancelled, RUNNING)).restart_count == 0
+
+
+def test_cancelled_while_it_waits_it_is_the_next_attempt() -> None:
+    pending = replace(ENDING, states=("PENDING",), submitted_at=200)
+    cancelled = replace(pending, states=("CANCELLED",))
+    assert still_ending(cancelled, pending) == cancelled
+    assert still_ending(cancelled, RUNNING) == cancelled
+
+
 def test_a_job_that_was_never_seen_is_taken_as_it_is_shown() -> None:
     assert still_ending(ENDING, None) == ENDING

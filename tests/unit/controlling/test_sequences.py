@@ -162,13 +162,13 @@ def done(outcome: Outcome = Outcome.DONE, text: str = "") -> Answered:
         pytest.param(
             QUEUE,
             Saw(job=replace(FAILED, state=JobState.CANCELLED, cancelled_by=1001)),
-            abandoned("it was cancelled by uid 1001 before the scheduler came to our requeue: left as it is"),
+            abandoned("it was cancelled by uid 1001 beside our requeue, and does not wait: left as it is"),
             id="cancelled before the requeue came",
         ),
         pytest.param(
             QUEUE,
             Saw(job=replace(FAILED, state=JobState.COMPLETED)),
-            abandoned("it was completed before the scheduler came to our requeue: left as it is"),
+            abandoned("it was completed beside our requeue, and does not wait: left as it is"),
             id="completed before the requeue came",
         ),
         pytest.param(QUEUE, Saw(job=FAILED), Read(after_s=0.2), id="not requeued yet: read again"),

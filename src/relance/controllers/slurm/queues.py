@@ -16,6 +16,7 @@ _FULL_S = 60.0
 """All records are read again after this long: no glance shows exclusions, features or licences."""
 _FEW = 50
 """Up to so many changed jobs are asked for by id."""
+_ENDING = frozenset({"COMPLETING", "CANCELLED"})
 _SMALL = 200
 """A queue of so few jobs is read in full at once: one command instead of two."""
 
@@ -117,8 +118,11 @@ def still_ending(job: SlurmJob, former: SlurmJob | None) -> SlurmJob:
 
     At the requeue of a running job Slurm (22.05) counts the restart and sets the start time anew at once, while the
     attempt that the requeue ends is still COMPLETING; the submit time changes only when the next attempt is PENDING.
+    Who cancels the job in between cancels that next attempt before there is one: accounting never has a row of it.
     """
-    if former is None or former.submitted_at != job.submitted_at or "COMPLETING" not in job.states:
+    if former is None or former.submitted_at != job.submitted_at:
+        return job
+    if not _ENDING.intersection(job.states):
         return job
     if (job.restart_count or 0) != (former.restart_count or 0) + 1:
         return job
