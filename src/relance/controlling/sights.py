@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Final
 
 from relance.controlling.joint_looks import JointLook
 from relance.domain.twins import with_former_dependencies
@@ -11,6 +12,13 @@ from relance.domain.views import ClusterReport, JobState, JobView
 from relance.ports.backends import Order
 from relance.ports.clocks import Clock
 from relance.ports.schedulers import JobGoneError, Scheduler, SchedulerSilentError
+
+SUSPECTED_S: Final = 30.0
+"""A job is read by itself for so long after what is said of it has changed: one that dies of what was just seen does so
+within seconds, and one that hangs for a day is not asked about every second of it."""
+
+_Said = tuple[str, int, JobState, int]
+"""A job, its restart count and state, and the generation of what is advised on it."""
 
 
 class Sight:
@@ -27,6 +35,7 @@ class Sight:
         self._looked_s: float | None = None
         self._dependencies: dict[str, str] = {}
         self._suspect = 0
+        self._said_s: dict[_Said, float] = {}
 
     async def look(self, problems: Iterable[str] = ()) -> ClusterReport:
         """One whole look, to be reported; jobs keep the dependency they showed. Raises SchedulerSilentError."""
@@ -69,18 +78,21 @@ class Sight:
         return (now.state, now.restart_count) != (known.state, known.restart_count)
 
     def _suspects(self, orders: Iterable[Order]) -> list[JobView]:
-        """Jobs with an open incident whose attempt runs, and jobs whose attempt is ending.
+        """Jobs with an open incident whose attempt runs, and jobs whose attempt is ending, while that is news.
 
         One that waits is not about to end: after a storm there may be many of them, for hours.
         """
-        wanted = {order.raw_id for order in orders}
+        wanted = {order.raw_id: order.advice.generation for order in orders}
         jobs = self.report.jobs if self.report is not None else ()
-        return [
-            job
+        now_s = self._clock.monotonic()
+        said = {
+            (job.raw_id, job.restart_count, job.state, wanted.get(job.raw_id, 0)): job
             for job in jobs
             if job.state is JobState.COMPLETING
             or (job.raw_id in wanted and job.state is not JobState.PENDING and not job.state.is_over)
-        ]  # fmt: skip
+        }
+        self._said_s = {what: self._said_s.get(what, now_s) for what in said}
+        return [job for what, job in said.items() if now_s - self._said_s[what] < SUSPECTED_S]
 
     def _remember(self, seen: ClusterReport) -> None:
         self._dependencies.update({job.raw_id: job.dependency for job in seen.jobs if job.dependency})

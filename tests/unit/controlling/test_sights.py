@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 from relance.controlling.ledger import Ledger
 from relance.controlling.paces import READ_AGE_S, Pace
+from relance.controlling.sights import SUSPECTED_S
 from relance.domain.advice import ActionEnd
 from relance.domain.ledgers import Entry, Intended
-from relance.domain.views import JobState
+from relance.domain.views import JobState, JobView
 from tests.unit.controlling.worlds import HOLDER, World
 
 
@@ -103,3 +105,42 @@ def test_after_a_slow_write_of_the_ledger_the_job_is_read_again_before_the_comma
     assert all(sent.read_age_s < READ_AGE_S for sent in world.scheduler.sent)
     assert world.verbs() == ["requeue", "update"]
     assert [end for end, _ in world.backend.ends()] == [ActionEnd.SUCCEEDED]
+
+
+def test_what_is_suspected_for_long_is_read_by_itself_only_while_it_is_news(world: World) -> None:
+    """A job that hangs for a day is not asked about twice a second all day long."""
+
+    async def story() -> None:
+        raw_id = world.cluster.submit()
+        job = await world.when(raw_id, JobState.RUNNING)
+        world.scheduler.faults.is_deaf = True
+        held = replace(world.advice(job), hold=True)
+        world.backend.give(world.order(held))
+        ledger = world.ledger()
+        task = asyncio.create_task(world.controller(ledger, Pace(look_s=60.0)).run())
+        await world.clock.sleep(SUSPECTED_S + 5)
+        early = reads()
+        await world.clock.sleep(50)
+        late = reads()
+        world.backend.give(world.order(replace(held, generation=2)))
+        await world.clock.sleep(10)
+        assert early > 20
+        assert late - early < 3, "it is read on and on"
+        assert reads() - late > 5, "what is said of it has changed, and it is not read"
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        ledger.close()
+
+    seen = world.scheduler.read
+    count = 0
+
+    async def counted(raw_id: str) -> JobView:
+        nonlocal count
+        count += 1
+        return await seen(raw_id)
+
+    def reads() -> int:
+        return count
+
+    world.scheduler.read = counted  # type: ignore[method-assign]
+    world.play(story())
