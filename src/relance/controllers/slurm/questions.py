@@ -91,13 +91,13 @@ class Questions:
         """All reservations."""
         return await self._ask("reservations", commands.reservations(), parse_reservations, urgent=urgent)
 
-    async def settings(self) -> ControlFacts:
+    async def settings(self, *, urgent: bool) -> ControlFacts:
         """What the site set."""
-        return await self._ask("settings", commands.settings(), parse_settings, urgent=False)
+        return await self._ask("settings", commands.settings(), parse_settings, urgent=urgent)
 
-    async def rights(self, argv: Sequence[str], parse: Callable[[bytes], _T]) -> _T:
+    async def rights(self, argv: Sequence[str], parse: Callable[[bytes], _T], *, urgent: bool) -> _T:
         """What accounting says of our own account."""
-        return await self._ask("rights", argv, parse, urgent=False)
+        return await self._ask("rights", argv, parse, urgent=urgent)
 
     async def change(self, argv: Sequence[str], time_limit_s: float) -> None:
         """Have something changed. Raises SchedulerRefusedError and JobGoneError too."""

@@ -71,9 +71,11 @@ class SlurmScheduler:
 
     async def look(self) -> ClusterReport:
         as_of, begun_s = self._clock.now(), self._clock.monotonic()
-        urgent = begun_s - self._sent_s < _SENT_S
-        if urgent:
+        is_sent = begun_s - self._sent_s < _SENT_S
+        if is_sent:
             self._sites.hurry()
+        # Many jobs may wait for this look, each of them to be saved before Slurm forgets it.
+        urgent = is_sent or self._is_any_urgent()
         await self._know_site()
         begun_s = self._clock.monotonic()
         try:
@@ -88,7 +90,9 @@ class SlurmScheduler:
         for raw_id in changed:
             problems += self._meet(self._queue.jobs.get(raw_id))
         site, told, _ = await asyncio.gather(
-            self._sites.read(), self._account(urgent=urgent), self._wishes.prepare(self._queue.jobs.values())
+            self._sites.read(urgent=urgent),
+            self._account(urgent=urgent),
+            self._wishes.prepare(self._queue.jobs.values()),
         )
         self._site = site
         views = self._views(site)
@@ -332,9 +336,13 @@ class SlurmScheduler:
 
     def _is_urgent(self, raw_id: str) -> bool:
         """Whether a transaction with this job may be under way."""
+        return self._is_any_urgent() and raw_id in self._urgent
+
+    def _is_any_urgent(self) -> bool:
+        """Whether a transaction with any job may be under way."""
         now_s = self._clock.monotonic()
         self._urgent = {each: until_s for each, until_s in self._urgent.items() if until_s > now_s}
-        return raw_id in self._urgent
+        return bool(self._urgent)
 
 
 def _named(job: SlurmJob) -> str:

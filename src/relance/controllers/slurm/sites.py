@@ -80,9 +80,13 @@ class SiteReader:
         """Slurm did not answer: read its settings, and with them when it was started, with the next look."""
         self._settings_due.hurry()
 
-    async def read(self) -> Site:
-        """The cluster, read anew where it is due. Raises SchedulerSilentError while something was never read."""
-        problems = [text for text in await asyncio.gather(self.read_nodes(), self._read_control()) if text]
+    async def read(self, *, urgent: bool = False) -> Site:
+        """The cluster, read anew where it is due; what is urgent waits for no budget.
+
+        Raises SchedulerSilentError while something was never read.
+        """
+        asked = (self.read_nodes(urgent=urgent), self._read_control(urgent=urgent))
+        problems = [text for text in await asyncio.gather(*asked) if text]
         control, rights = self._control, self._rights
         if control is None or rights is None or self._nodes is None:
             raise SchedulerSilentError("; ".join(problems) or "the cluster's settings are not known yet")
@@ -97,16 +101,16 @@ class SiteReader:
             problems=tuple(problems),
         )
 
-    async def read_nodes(self) -> str:
+    async def read_nodes(self, *, urgent: bool = False) -> str:
         """Read nodes and reservations if they are due; gives what went wrong."""
         begun_s = self._clock.monotonic()
         hurried = self._is_hurried and begun_s - self._nodes_s >= _HURRY_S
         if not hurried and not self._nodes_due.is_due(begun_s):
             return ""
         try:
-            nodes = await self._questions.nodes(urgent=hurried)
+            nodes = await self._questions.nodes(urgent=hurried or urgent)
             answered_s = self._clock.monotonic()
-            reservations = await self._questions.reservations(urgent=hurried)
+            reservations = await self._questions.reservations(urgent=hurried or urgent)
         except SchedulerSilentError as error:
             return f"nodes cannot be read: {error}"
         self._nodes = tuple(node_view(node) for node in nodes)
@@ -116,25 +120,25 @@ class SiteReader:
         self._nodes_due.asked(begun_s, answered_s)
         return ""
 
-    async def _read_control(self) -> str:
+    async def _read_control(self, *, urgent: bool) -> str:
         begun_s = self._clock.monotonic()
         text = ""
         if self._settings_due.is_due(begun_s):
             try:
-                self._control = await self._questions.settings()
+                self._control = await self._questions.settings(urgent=urgent)
                 self._settings_due.asked(begun_s, self._clock.monotonic())
             except SchedulerSilentError as error:
                 text = f"the settings of Slurm cannot be read: {error}"
-        return text or await self._read_rights()
+        return text or await self._read_rights(urgent=urgent)
 
-    async def _read_rights(self) -> str:
+    async def _read_rights(self, *, urgent: bool) -> str:
         begun_s = self._clock.monotonic()
         if not self._rights_due.is_due(begun_s):
             return ""
         try:
             asked = rights_of.question(self._user)
             self._rights = await self._questions.rights(
-                asked, lambda answer: rights_of.parse(answer, self._user, self._uid)
+                asked, lambda answer: rights_of.parse(answer, self._user, self._uid), urgent=urgent
             )
             self._rights_due.asked(begun_s, self._clock.monotonic())
         except (SchedulerSilentError, SlurmError) as error:
