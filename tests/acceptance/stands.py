@@ -16,6 +16,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from email import message_from_string
+from pathlib import Path
 from typing import Final
 
 from click.testing import CliRunner
@@ -103,6 +105,45 @@ def _show(site: SlurmSite) -> None:
     with contextlib.suppress(Exception):  # the server may be what failed
         for row in reversed(site.client.history(limit=80)):
             sys.stdout.write(f"{row.at:%H:%M:%S} {row.stream} {row.event}: {row.title} | {row.detail}\n")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Postbox:
+    """A command that keeps whatever it gets in a folder that every user may write to.
+
+    Attributes:
+        command: The command.
+        folder: Where it keeps things.
+    """
+
+    command: Path
+    folder: Path
+
+    @property
+    def letters(self) -> tuple[str, ...]:
+        """What it got, mails decoded, oldest first."""
+        found = sorted(self.folder.glob("letter-*"), key=lambda path: path.stat().st_mtime_ns)
+        return tuple(_plain(path.read_text(encoding="utf-8")) for path in found)
+
+
+def postbox(folder: Path) -> Postbox:
+    """A postbox in a new folder."""
+    made = Postbox(command=folder / "keep", folder=folder / "letters")
+    made.folder.mkdir(parents=True)
+    made.folder.chmod(0o777)
+    script = f'#!/bin/sh\nnew=$(mktemp {made.folder}/.new-XXXXXX)\ncat >"$new"\nmv "$new" {made.folder}/letter-$$\n'
+    made.command.write_text(script, encoding="utf-8")
+    made.command.chmod(0o755)
+    return made
+
+
+def _plain(letter: str) -> str:
+    """A mail with its headers and its text decoded; anything else as it is."""
+    mail = message_from_string(letter)
+    text = mail.get_payload(decode=True)
+    if not mail["Subject"] or not isinstance(text, bytes):
+        return letter
+    return f"To: {mail['To']}\nSubject: {mail['Subject']}\n\n{text.decode()}"
 
 
 @dataclass(slots=True)
