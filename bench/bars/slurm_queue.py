@@ -131,10 +131,11 @@ def _measured(site: SlurmSite, queue: SlurmQueue, counts: CommandCounts, jobs: i
 def _conditions(jobs: int) -> str:
     return (
         f"a private Slurm cluster on the same machine; {jobs} waiting records of {_OWNERS} owners (held, with a begin "
-        f"time, with a dependency, array), {_RUNNING} jobs that run, {_ENDED} that ended before, "
-        f"half of them badly; every {_CHANGE_EVERY_S:g} s one job more; `relance up` at observe with the queue read every "
-        f"{_INTERVAL_S:g} s and all else as shipped; its processor time from the kernel, that of Slurm's commands with it; calls counted "
-        "by a shell script before each command (its own time counts as the commands'); memory once a second"
+        f"time, with a dependency, array), {_RUNNING} jobs that run, {_ENDED} that ended before, half of them badly; "
+        f"every {_CHANGE_EVERY_S:g} s one job more; `relance up` at observe with the queue read every "
+        f"{_INTERVAL_S:g} s and all else as shipped; its processor time from the kernel, that of Slurm's commands "
+        "with it; calls counted by a shell script before each command (its own time counts as the commands'); memory "
+        "once a second"
     )
 
 
