@@ -181,6 +181,9 @@ def run(lane: Lane, case: Case, found: Findings, acting: threading.Semaphore) ->
         wrong += _story(lane, job, node, case)
     wrong += _rows(lane, job)
     lane.bring_back()
+    if not lives and lane.site.state(job) == "FAILED":
+        # Relance is there again, and takes up what it had left: the next case shall have the nodes.
+        lane.site.wait_for_end_of_incident(job, _STORY_S)
     lane.clear(job)
     return wrong
 
