@@ -11,7 +11,6 @@ from relance.domain.faults import Remedy
 from relance.domain.keys import AttemptKey
 from relance.domain.stages import EndRunning
 
-
 NEEDS_A_PERSON = "a person has to choose"
 """Words in a guard's answer, or in the end of an action, where hard evidence leaves the choice to people."""
 
