@@ -13,7 +13,7 @@ from relance.domain.streams import Recorded
 from relance.ports.notifiers import Notice, NoticeKind
 from relance.recovery import wordings
 from relance.recovery.answers import quoted
-from relance.recovery.notices import notices_for
+from relance.recovery.notices import choice_of, notices_for
 from relance.recovery.owning import own_part
 from relance.recovery.queries import Queries
 from relance.recovery.sites import Site
@@ -116,7 +116,8 @@ def _for_owners(recorded: Recorded, record: JobRecord) -> tuple[Notice, ...]:
                 return ()
             until = incident.advice.park_until if incident.advice is not None else None
             by_itself = f"by itself at {wordings.moment(until, recorded.recorded_at)}" if until else "by itself later"
-            said = f"it waits in the queue and starts {by_itself} at the latest"
+            choice = "".join(f"; {guard.reason}" for guard in choice_of(incident.advice)) if incident.advice else ""
+            said = f"it waits in the queue and starts {by_itself} at the latest{choice}"
             return (_notice(NoticeKind.PARKED, event.incident_id, f"{name} is parked", said, recorded, record),)
         case e.AttemptRestarted() if event.by_us:
             return (_notice(NoticeKind.RESTARTED, str(event.attempt), f"{name} runs again", "", recorded, record),)

@@ -69,7 +69,7 @@ def _of_job(recorded: Recorded, event: e.JobEvent, record: JobRecord) -> tuple[N
     match event:
         case e.ActionPrepared() if event.stage is Stage.APPROVE:
             return _approval_needed(event, record, at)
-        case e.AdviceIssued() if event.advice.hold or _choice_of(event.advice):
+        case e.AdviceIssued() if event.advice.hold or choice_of(event.advice):
             return _held(event, record, at)
         case e.ActionSucceeded() if NEEDS_A_PERSON in event.reason:
             title = f"{_name(record)} does not start: {NEEDS_A_PERSON}"
@@ -128,7 +128,7 @@ def _approval_needed(event: e.ActionPrepared, record: JobRecord, at: datetime) -
 
 def _held(event: e.AdviceIssued, record: JobRecord, at: datetime) -> tuple[Notice, ...]:
     incident, advice = record.incident(event.incident_id), event.advice
-    closed = [*_choice_of(advice), *(guard for guard in advice.guards if guard.answer is not Answer.YES)]
+    closed = [*choice_of(advice), *(guard for guard in advice.guards if guard.answer is not Answer.YES)]
     name = closed[0].name if closed else "hold"
     again = f"; decided again at {advice.decide_again_at:%H:%M:%S UTC}" if advice.decide_again_at else ""
     text = (closed[0].reason if closed else "; ".join(advice.reasons)) + again
@@ -137,7 +137,7 @@ def _held(event: e.AdviceIssued, record: JobRecord, at: datetime) -> tuple[Notic
     return _notice(matter, record, incident, at)
 
 
-def _choice_of(advice: Advice) -> tuple[Guard, ...]:
+def choice_of(advice: Advice) -> tuple[Guard, ...]:
     """The guard that leaves a choice to people, if one does: the job waits parked meanwhile."""
     asks = advice.hold or advice.park
     return tuple(guard for guard in advice.guards if asks and NEEDS_A_PERSON in guard.reason)

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from relance.domain import events as e
-from relance.domain.advice import ActionKind
+from relance.domain.advice import NEEDS_A_PERSON, ActionKind, Answer, Guard
 from relance.domain.clocks import Stamp
 from relance.domain.findings import Certainty, FindingKind
 from relance.domain.views import Wish
@@ -78,10 +78,10 @@ async def test_an_attempt_that_did_not_resume_is_told_first_of_all() -> None:
     assert "began at step 1, not 450" in letter.text
 
 
-def parked(action: str, generation: int) -> tuple[e.Event, ...]:
+def parked(action: str, generation: int, *guards: Guard) -> tuple[e.Event, ...]:
     """A job that is put back into the queue with a later start."""
     issued = values.advice_issued(ASKING, "17", generation)
-    advice = replace(issued.advice, park=True, park_until=values.after(14400))
+    advice = replace(issued.advice, park=True, park_until=values.after(14400), guards=guards)
     started = replace(
         values.action_started(ASKING, "17"),
         action_id=action, advice_id=advice.id, generation=generation, kind=ActionKind.PARK,
@@ -98,6 +98,14 @@ async def test_a_parked_job_is_told_once_with_the_time_at_which_it_starts_by_its
     assert told.kind is NoticeKind.PARKED
     assert "starts by itself at 16:00:00 UTC at the latest" in told.text
     assert await letters(made, *parked("act-2", 3)) == []
+
+
+async def test_the_owner_of_a_parked_job_is_told_what_there_is_to_choose() -> None:
+    reason = f"only 1 of the 2 nodes remain; {NEEDS_A_PERSON}: free a node, or start it with the suspect"
+    room = Guard(name="enough_nodes", answer=Answer.NO, reason=reason)
+    told = await letters(await world(), *parked("act-1", 2, room))
+    (letter,) = [each for each in told if each.kind is NoticeKind.PARKED]
+    assert f"at the latest; {reason}" in letter.text
 
 
 async def test_a_restart_is_told_where_the_site_wants_it_and_at_most_once_an_hour() -> None:
