@@ -36,7 +36,8 @@ def test_killed_while_its_requeue_is_carried_out_it_finishes_the_restart_when_it
     assert comes_out(lane, "requeue", Kind.KILL_DURING) == []
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.soak
+@pytest.mark.timeout(300)
 def test_killed_before_its_requeue_it_leaves_the_job_as_slurm_had_it(lane: Lane) -> None:
     assert comes_out(lane, "requeue", Kind.KILL_BEFORE, again=False) == []
 
