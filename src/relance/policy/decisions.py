@@ -96,6 +96,10 @@ def _wants_renewal(question: Question, place: Place) -> bool:
     job = question.fleet.job
     if place is not Place.REQUEUED or not question.incident.is_parked or job is None or job.eligible_at is None:
         return False
+    given = question.incident.advice.park_until if question.incident.advice is not None else None
+    if given is not None and given - question.now > RENEW_BEFORE:
+        # A look from before our update shows the time of the requeue; an earlier time since then is a person's.
+        return False
     return job.eligible_at - question.now <= RENEW_BEFORE
 
 

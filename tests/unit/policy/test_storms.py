@@ -5,12 +5,14 @@ from datetime import timedelta
 
 import pytest
 
+from relance.domain.advice import ActionKind, Effect
 from relance.domain.faults import FaultDomain
 from relance.domain.fleet import Storm
+from relance.domain.incidents import Action, IncidentState
 from relance.domain.limits import StormLimits
 from relance.domain.verdicts import FleetSign
-from relance.policy import detect_storm, park_until, storm_has_passed
-from tests.unit.policy.questions import at
+from relance.policy import Question, decide, detect_storm, park_until, storm_has_passed
+from tests.unit.policy.questions import REQUEUED, at, question, with_
 
 LIMITS = StormLimits()
 NOW = at(1000)
@@ -89,3 +91,30 @@ def test_a_park_is_renewed_up_to_its_longest_time() -> None:
     assert park_until(at(1000), LIMITS, at(1010)) == at(1010 + 1800)
     assert park_until(at(1000), LIMITS, at(1000 + 14000)) == at(1000 + 14400)
     assert park_until(at(1000), LIMITS, at(1000 + 14400)) is None
+
+
+def _parked(given: float, shown: float) -> Question:
+    """A job that we parked until `given`, while the scheduler shows that it starts at `shown`."""
+    storm = Storm(storm_id="s", reason="many", opened_at=at(3500))
+    asked = with_(question(), job=replace(REQUEUED, eligible_at=at(shown)), fleet__storm=storm)
+    effect = Effect(summary="park", commands=(), digest="d")
+    action = Action(
+        id="act", advice_id="adv", generation=1, kind=ActionKind.PARK, effect=effect, holder="c", stage="act",
+        started_at=at(3650), parks=True, end="ActionSucceeded",
+    )  # fmt: skip
+    advice = replace(decide(asked), park=True, park_until=at(given))
+    incident = replace(asked.incident, state=IncidentState.SETTLED, advice=advice, action=action)
+    return replace(asked, incident=incident)
+
+
+@pytest.mark.parametrize(
+    ("given", "shown", "renewed"),
+    [
+        (3700 + 200, 3700 + 200, True),
+        (3700 + 1800, 3700 + 1800, False),
+        # The look is from between the requeue and our update, or a person wants it earlier.
+        (3700 + 1800, 3700 + 100, False),
+    ],
+)
+def test_a_park_is_renewed_when_the_time_that_we_gave_is_near(given: float, shown: float, renewed: bool) -> None:
+    assert decide(_parked(given, shown)).park is renewed
