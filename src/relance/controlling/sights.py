@@ -16,6 +16,8 @@ from relance.ports.schedulers import JobGoneError, Scheduler, SchedulerSilentErr
 SUSPECTED_S: Final = 30.0
 """A job is read by itself for so long after what is said of it has changed: one that dies of what was just seen does so
 within seconds, and one that hangs for a day is not asked about every second of it."""
+RARELY_S: Final = 60.0
+"""After that it is read by itself so seldom: its steps tell whether somebody has come to work in it, or has left."""
 
 _Said = tuple[str, int, JobState, int]
 """A job, its restart count and state, and the generation of what is advised on it."""
@@ -36,6 +38,7 @@ class Sight:
         self._dependencies: dict[str, str] = {}
         self._suspect = 0
         self._said_s: dict[_Said, float] = {}
+        self._read_s: dict[str, float] = {}
 
     async def look(self, problems: Iterable[str] = ()) -> ClusterReport:
         """One whole look, to be reported; jobs keep the dependency they showed. Raises SchedulerSilentError."""
@@ -69,6 +72,7 @@ class Sight:
             return False
         self._suspect += 1
         known = suspects[self._suspect % len(suspects)]
+        self._read_s[known.raw_id] = self._clock.monotonic()
         try:
             now = await self._scheduler.read(known.raw_id)
         except JobGoneError:
@@ -92,7 +96,14 @@ class Sight:
             or (job.raw_id in wanted and job.state is not JobState.PENDING and not job.state.is_over)
         }
         self._said_s = {what: self._said_s.get(what, now_s) for what in said}
-        return [job for what, job in said.items() if now_s - self._said_s[what] < SUSPECTED_S]
+        ids = {job.raw_id for job in said.values()}
+        self._read_s = {raw_id: at_s for raw_id, at_s in self._read_s.items() if raw_id in ids}
+        return [
+            job
+            for what, job in said.items()
+            if now_s - self._said_s[what] < SUSPECTED_S
+            or now_s - self._read_s.get(job.raw_id, float("-inf")) >= RARELY_S
+        ]
 
     def _remember(self, seen: ClusterReport) -> None:
         self._dependencies.update({job.raw_id: job.dependency for job in seen.jobs if job.dependency})
