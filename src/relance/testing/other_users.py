@@ -6,7 +6,6 @@ what is open is used where it lies.
 
 from __future__ import annotations
 
-import functools
 import os
 import pwd
 import shutil
@@ -106,15 +105,15 @@ def _programs(folder: Path) -> Iterator[str]:
 
 def _opened(place: Path, copy: Path, user: User) -> Path:
     """The folder if the user can read it, else a copy of it."""
-    if _can_read(place, user):
+    if can_read(place, user):
         return place
     if not copy.exists():
         shutil.copytree(place, copy, ignore=_NOT_NEEDED_TO_RUN, symlinks=False)
     return copy
 
 
-@functools.cache
-def _can_read(place: Path, user: User) -> bool:
+def can_read(place: Path, user: User) -> bool:
+    """Whether this user can read the folder, and every folder above it lets them through."""
     done = subprocess.run(
         ["ls", str(place)],
         check=False,

@@ -10,7 +10,9 @@ from typing import Any, Protocol
 
 from relance.cli.demos import settings
 from relance.testing.clusters import SimulatedCluster, Training
-from relance.testing.roles import RelanceProcesses
+from relance.testing.other_users import NoPythonError, can_read, open_python, user_of
+from relance.testing.roles import RelanceProcesses, account_of
+from relance.testing.slurm_clusters import PrivateSlurmError, SlurmTrainings, start_cluster
 
 OWNER = "owner1"
 """Of the trainings on Slurm."""
@@ -125,10 +127,6 @@ class SlurmGround:
         return self._relance
 
     def start(self) -> None:
-        from relance.testing.other_users import NoPythonError, open_python, user_of
-        from relance.testing.roles import account_of
-        from relance.testing.slurm_clusters import PrivateSlurmError, SlurmTrainings, start_cluster
-
         if os.geteuid() != 0:
             raise GroundFailedError(
                 "a private Slurm cluster needs root, because it runs jobs as users of their own: run it in a "
@@ -139,6 +137,11 @@ class SlurmGround:
             self._stops.append(cluster.stop)
             os.chmod(self._folder, 0o755)  # noqa: S103, PTH101 -- Relance's user has its folder below it
             operator = user_of(cluster.plan.operator)
+            if not can_read(self._folder, operator):
+                raise GroundFailedError(
+                    f"{self._folder} is closed to other users, and Relance runs as the user {operator.name} here: "
+                    "choose another --folder"
+                )
             python = open_python(self._folder, operator)
             trainings = SlurmTrainings(cluster, cluster.work_dir(OWNER) / "demo", OWNER, python)
             trainings.start()
