@@ -150,7 +150,7 @@ class SqlHistory:
     # ------------------------------------------------------------------------------------------- rows beside streams
 
     async def put_report(self, report: ClusterReport, now: datetime) -> None:
-        row = await asyncio.to_thread(reports.report_row, report, now)
+        row = await asyncio.to_thread(self._reports.row, report, now)
         if await self._database.write(lambda connection: reports.put_report(connection, row)):
             self._reports.remember(report)
 
