@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from relance.domain.advice import Answer
 from relance.domain.stages import EndRunning
-from relance.domain.views import JobState
+from relance.domain.views import JobState, JobView
 from relance.policy.questions import Question
+
+_NUMBERED = re.compile(r"(^|\.)\d+$")
+"""A step that a script has started, such as `17.0`; `17.batch` and `17.extern` are the scheduler's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +39,9 @@ def ending_of(question: Question) -> Ending:
     if progress is None or progress.step_at is None or progress.steps_seen == 0:
         reason = "the attempt runs, and its progress is not recognised: it is touched only after its end"
         return Ending(answer=Answer.UNKNOWN, reason=reason, kind=verdict.proof)
+    if verdict.proof is not EndRunning.NODE_LOST and _script_goes_on(job):
+        reason = "its training step has ended and its script goes on: it may try again, save or export"
+        return Ending(answer=Answer.NO, reason=reason, kind=verdict.proof)
     unread_s = (question.now - progress.as_of).total_seconds()
     if unread_s > question.limits.logs_max_age_s:
         reason = f"its logs were last read to their end {unread_s:.0f} s ago: it may have gone on since"
@@ -45,6 +52,16 @@ def ending_of(question: Question) -> Ending:
             return Ending(answer=Answer.NO, reason="it made progress after the hang", kind=verdict.proof)
         return Ending(answer=Answer.YES, reason="the attempt hangs, and that is confirmed", kind=verdict.proof)
     return _after_a_death(question, verdict.proof, max(verdict.proof_at, alive_at), progress.as_of)
+
+
+def _script_goes_on(job: JobView) -> bool:
+    """Whether the job's script lives and none of its steps does: the end of a step is not that of the attempt.
+
+    A job of which no step was ever seen trains in its script itself. It is not asked where a node is lost: then the
+    scheduler's books of the steps on it say little.
+    """
+    steps = [step for step in job.steps or () if _NUMBERED.search(step.name)]
+    return bool(steps) and all(step.state.is_over for step in steps)
 
 
 def _after_a_death(question: Question, kind: EndRunning, quiet_since: datetime, seen_up_to: datetime) -> Ending:

@@ -262,6 +262,17 @@ LIVING: dict[str, tuple[dict[str, Any], bool]] = {
     ),
     "a dead rank, and no progress known": ({**SLOW_DEATH, "progress": None}, False),
     "a dead rank, and progress that is not recognised": ({**SLOW_DEATH, "progress": Progress(as_of=at(3690))}, False),
+    "a dead rank, and its step has ended while the script goes on": (
+        {**SLOW_DEATH, "job__steps": (StepView(name="batch", state=JobState.RUNNING),
+                                      StepView(name="0", state=JobState.FAILED, exit_signal=9))}, False,
+    ),
+    "a dead rank, and the others of its step wait for it": (
+        {**SLOW_DEATH, "job__steps": (StepView(name="batch", state=JobState.RUNNING),
+                                      StepView(name="0", state=JobState.RUNNING))}, True,
+    ),
+    "a dead rank of a job that trains in its script": (
+        {**SLOW_DEATH, "job__steps": (StepView(name="batch", state=JobState.RUNNING),)}, True,
+    ),
     "a lost node and silence since": ({**SLOW_DEATH, "verdict__proof": EndRunning.NODE_LOST}, True),
     "a confirmed hang": (
         {"verdict__proof": EndRunning.HANG, "verdict__proof_at": at(3612),

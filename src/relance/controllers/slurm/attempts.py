@@ -25,6 +25,7 @@ _STEPS_LAG_TRIES = 8
 _FIRST_TRIES = 3
 """So often accounting is asked for a first attempt that it does not have."""
 _LIVING_MISSING_S = 10.0
+_LIVING_AGAIN_S = 20.0
 _GONE_FOR_S = 600.0
 """How long the end of a job that left the list is told."""
 
@@ -67,9 +68,12 @@ class Attempts:
     """The memory of one cluster's jobs, by raw id."""
 
     def __init__(self, cluster: str, *, living_again_s: float = 60.0) -> None:
-        """Begin with nothing known; steps of a running job that somebody asks about are read anew after so long."""
+        """Begin with nothing known; steps of a running job that somebody asks about are read anew after so long.
+
+        More seldom than a dead rank is proven they are not: what is done then rests on whether a step still lives.
+        """
         self.has_accounting = True
-        self._living_again_s = living_again_s
+        self._living_again_s = min(living_again_s, _LIVING_AGAIN_S)
         self.past_of_gone: dict[str, tuple[PastAttempt, float]] = {}
         self._cluster = cluster
         self._known: dict[str, Known] = {}
@@ -97,6 +101,9 @@ class Attempts:
             )  # fmt: skip
         if known.state is not state:
             known = replace(known, state=state, is_settled=False, asked_s=float("-inf"), tries=0)
+            if state.is_over:
+                # What accounting told while it ran does not tell who ended it.
+                known = replace(known, steps=None, cancelled_by=None)
             if state.is_over and known.first_submitted_at is not None:
                 known = replace(known, ends={**known.ends, count: _end_of(job, known.first_submitted_at)})
         self._known[raw_id] = known
