@@ -191,7 +191,8 @@ class Loop:
         if not is_after_storm(storm, limits, now):
             return None
         since = storm.opened_at - timedelta(seconds=limits.window_s)
-        return with_canary(storm, await self._history.incidents(cluster=record.cluster, since=since, limit=2000))
+        rows = await self._history.incidents(cluster=record.cluster, since=since, limit=2000)
+        return with_canary(storm, rows, now)
 
     def _is_watched(self, cluster: str, rules: ClusterRules, now: datetime) -> bool:
         heard = self._live.watched_at.get(cluster)

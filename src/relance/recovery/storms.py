@@ -12,6 +12,9 @@ from relance.domain.incidents import Action, Incident
 from relance.domain.limits import StormLimits
 from relance.ports.histories import IncidentRow
 
+_PAUSE = timedelta(seconds=60)
+"""From the start of a canary that came to nothing to the next one: the cause lasts, as a rule for some minutes, and the
+canaries of four owners within two minutes would be a storm of their own (seen)."""
 _PROVED = frozenset({IncidentEnd.RECOVERED, IncidentEnd.RUNNING_UNPROVEN, IncidentEnd.JOB_ENDED})
 
 
@@ -22,10 +25,11 @@ def is_after_storm(storm: Storm | None, limits: StormLimits, now: datetime) -> b
     return now - storm.cleared_at < timedelta(seconds=limits.after_storm_s)
 
 
-def with_canary(storm: Storm, rows: tuple[IncidentRow, ...]) -> Storm:
+def with_canary(storm: Storm, rows: tuple[IncidentRow, ...], now: datetime) -> Storm:
     """The storm with the attempt that was let through first after it cleared, and whether that one has stepped.
 
-    A canary that came to nothing gives its place to the next. The history tells it all; nothing is stored for it.
+    A canary that came to nothing gives its place to the next, after a pause. The history tells it all; nothing is
+    stored for it.
     """
     let_go = sorted(
         (
@@ -36,10 +40,10 @@ def with_canary(storm: Storm, rows: tuple[IncidentRow, ...]) -> Storm:
         key=lambda item: (item[0], item[1].id),
     )
     canary: str | None = None
-    for _, incident in let_go:
+    for started_at, incident in let_go:
         if _has_stepped(incident):
             return replace(storm, canary=str(incident.attempt), canary_stepped=True)
-        if incident.is_open and canary is None:
+        if canary is None and (incident.is_open or now - started_at < _PAUSE):
             canary = str(incident.attempt)
     return replace(storm, canary=canary, canary_stepped=False)
 

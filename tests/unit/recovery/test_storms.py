@@ -42,29 +42,36 @@ def _with(row: IncidentRow, **changes: object) -> IncidentRow:
     return replace(row, incident=replace(row.incident, **changes))  # type: ignore[arg-type]
 
 
+NOW = at(200)
 FIRST, SECOND = _row(1, at(101)), _row(2, at(107))
 
 
 def test_before_anything_is_let_go_there_is_no_canary() -> None:
     parked = (_row(1, at(50), ActionKind.PARK, parks=True), _row(2, at(120), parks=True), _row(3, at(20)))
-    assert with_canary(STORM, parked).canary is None
+    assert with_canary(STORM, parked, NOW).canary is None
 
 
 def test_the_first_that_is_let_go_is_the_canary_until_it_steps() -> None:
-    storm = with_canary(STORM, (SECOND, FIRST))
+    storm = with_canary(STORM, (SECOND, FIRST), NOW)
     assert (storm.canary, storm.canary_stepped) == (str(FIRST.incident.attempt), False)
-    assert with_canary(STORM, (SECOND, _with(FIRST, resumed_step=41))).canary_stepped
+    assert with_canary(STORM, (SECOND, _with(FIRST, resumed_step=41)), NOW).canary_stepped
 
 
 @pytest.mark.parametrize("end", [IncidentEnd.RECOVERED, IncidentEnd.RUNNING_UNPROVEN, IncidentEnd.JOB_ENDED])
 def test_a_canary_that_ended_well_has_proved_the_way(end: IncidentEnd) -> None:
-    assert with_canary(STORM, (_with(FIRST, state=IncidentState.CLOSED, end=end),)).canary_stepped
+    assert with_canary(STORM, (_with(FIRST, state=IncidentState.CLOSED, end=end),), NOW).canary_stepped
 
 
 def test_a_canary_that_came_to_nothing_gives_its_place_to_the_next() -> None:
     failed = _with(FIRST, state=IncidentState.CLOSED, end=IncidentEnd.RELAPSED)
-    assert with_canary(STORM, (failed,)).canary is None
-    assert with_canary(STORM, (failed, SECOND)).canary == str(SECOND.incident.attempt)
+    assert with_canary(STORM, (failed,), NOW).canary is None
+    assert with_canary(STORM, (failed, SECOND), NOW).canary == str(SECOND.incident.attempt)
+
+
+def test_after_a_canary_that_came_to_nothing_the_next_waits_a_minute() -> None:
+    failed = _with(FIRST, state=IncidentState.CLOSED, end=IncidentEnd.RELAPSED)
+    assert with_canary(STORM, (failed,), at(101 + 59)).canary == str(FIRST.incident.attempt)
+    assert with_canary(STORM, (failed,), at(101 + 60)).canary is None
 
 
 def test_the_slow_rate_lasts_for_a_while_only() -> None:
