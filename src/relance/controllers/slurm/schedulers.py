@@ -23,7 +23,7 @@ from relance.domain.advice import Command
 from relance.domain.views import ClusterReport, JobState, JobView
 from relance.ports.clocks import Clock
 from relance.ports.schedulers import JobGoneError, SchedulerSilentError
-from relance.slurm.errors import SlurmError
+from relance.slurm.errors import UnknownJobError
 from relance.slurm.parsing.jobs import pick_job
 from relance.slurm.records import AccountedJob, SlurmJob, SlurmStep
 from relance.telemetry.schedulers import SchedulerMeter
@@ -254,7 +254,7 @@ class SlurmScheduler:
     async def _record(self, raw_id: str, *, urgent: bool) -> SlurmJob:
         try:
             return pick_job(await self._questions.job(raw_id, urgent=urgent), raw_id)
-        except SlurmError as error:
+        except UnknownJobError as error:
             raise JobGoneError(str(error)) from error
 
     def _views(self, site: Site) -> list[JobView | None]:
