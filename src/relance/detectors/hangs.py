@@ -65,7 +65,7 @@ def step(
         return _after_hit(state, observation, watched), ()
     if isinstance(observation, NodeSign):
         return replace(state, signs=state.signs | {Sign.NODE_DOWN}, steps_since_sign=0), ()
-    changed = state.alive or state.quiet_since is None or progress.phase is not state.phase
+    changed = state.alive or state.quiet_since is None or progress.phase is not state.phase or watched.is_paused
     seen = replace(state, alive=False, phase=progress.phase, quiet_since=now if changed else state.quiet_since)
     return _judge(seen, now, watched, progress)
 

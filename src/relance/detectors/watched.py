@@ -19,7 +19,8 @@ class Watched:
 
     `signs` gives, by the id of a rule, the independent signs that its hits are. `expects_steps` says that the attempt
     is known to report steps, because the job's earlier attempts did or its owner named a pattern. `has_incident` says
-    that something is known to be wrong already, so that all evidence is wanted once the attempt is over.
+    that something is known to be wrong already, so that all evidence is wanted once the attempt is over. `is_paused`
+    says that no progress is to be expected now: silence counts anew from when it goes on.
     """
 
     attempt: AttemptKey
@@ -31,6 +32,7 @@ class Watched:
     durable_before: int | None = None
     expects_steps: bool = False
     has_incident: bool = False
+    is_paused: bool = False
 
     def signs_of(self, hit: RuleHit) -> frozenset[Sign]:
         """The independent signs that a hit is."""

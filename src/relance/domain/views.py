@@ -279,4 +279,6 @@ class Assignment:
     """Last durable checkpoint of the job's earlier attempts."""
     keep_tail: bool = False
     """Whether the last part of each followed file is to be kept now, before a restart can truncate it."""
+    is_paused: bool = False
+    """Whether no progress is to be expected now: it is suspended, or somebody is at work in it."""
     end_running: frozenset[EndRunning] = frozenset()

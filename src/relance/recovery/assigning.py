@@ -40,6 +40,7 @@ def assignment(
         step_before=max(steps, default=None),
         durable_before=max(saves, default=None),
         keep_tail=open_incident is not None and open_incident.attempt == key,
+        is_paused=view.state is JobState.SUSPENDED or bool(view.somebody_at_work),
     )
 
 

@@ -127,6 +127,7 @@ class Pipeline:
             durable_before=case.durable_before,
             expects_steps=case.progress_pattern is not None or case.step_before is not None,
             has_incident=case.keep_tail,
+            is_paused=case.is_paused,
         )
 
     def _take_block(self, memory: Memory, block: LogBlock, watched: Watched) -> tuple[Memory, tuple[Finding, ...]]:

@@ -75,6 +75,19 @@ def test_a_sign_that_training_went_on_after_confirms_nothing(timeline: Timeline)
     assert [each.certainty for _, each in found] == [Certainty.SUSPECTED]
 
 
+def test_while_a_job_is_paused_silence_does_not_count_and_afterwards_it_counts_anew(timeline: Timeline) -> None:
+    usual = replace(timeline.watched, hang_after_s=60.0)
+    last = timeline.steps(1, 20, 0.0)
+    timeline.watched = replace(usual, is_paused=True)
+    assert timeline.quiet(last, last + 3600, every_s=5) == []
+    timeline.watched = usual
+
+    found = timeline.quiet(last + 3600, last + 3700, every_s=1)
+
+    assert [each.certainty for _, each in found] == [Certainty.SUSPECTED, Certainty.CONFIRMED]
+    assert last + 3660 <= found[1][0] <= last + 3662
+
+
 def test_the_owners_limit_confirms_without_another_sign(timeline: Timeline) -> None:
     timeline.watched = replace(timeline.watched, hang_after_s=20.0)
     last = timeline.steps(1, 20, 0.0)
