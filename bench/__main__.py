@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import signal
 import sys
 import time
 from dataclasses import replace
@@ -48,6 +49,8 @@ def main() -> int:
     options = parser.parse_args()
     if unknown := [name for name in options.names if name not in NAMES]:
         parser.error(f"no benchmark {', '.join(unknown)}; there are {', '.join(NAMES)}")
+    # What was started or mounted is ended and taken away also when somebody ends us.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     results: list[Result] = []
     for name in options.names or NAMES:
         if not options.json:
