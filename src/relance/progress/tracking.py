@@ -76,11 +76,12 @@ def _after_step(state: ProgressState, mark: StepSeen) -> ProgressState:
     if back:
         state = replace(state, reports=0, stamp_step=None, stamp_at=None)
     state = _timed(replace(state, reports=state.reports + 1, before=progress.step), mark)
+    saving = not back and _is_being_saved(progress, mark.step)
     first = progress.first_step is None
     pause_s = None if progress.step_at is None or back else (latest_at - progress.step_at).total_seconds()
     progress = replace(
         progress,
-        phase=Phase.TRAINING,
+        phase=Phase.SAVING if saving else Phase.TRAINING,
         first_step=mark.step if first else progress.first_step,
         first_step_at=mark.at if first else progress.first_step_at,
         step=mark.step,
@@ -93,7 +94,13 @@ def _after_step(state: ProgressState, mark: StepSeen) -> ProgressState:
         loss=_finite(mark.loss),
         grad_norm=_finite(mark.grad_norm),
     )
-    return replace(state, progress=progress)
+    return replace(state, progress=progress, paused=saving)
+
+
+def _is_being_saved(progress: Progress, step: int) -> bool:
+    """Whether the save under way is that of this step: one rank announces it before another reports the step."""
+    begun = progress.checkpoint_begun
+    return progress.phase is Phase.SAVING and begun is not None and step <= begun
 
 
 def _timed(state: ProgressState, mark: StepSeen) -> ProgressState:

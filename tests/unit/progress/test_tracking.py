@@ -137,3 +137,11 @@ def test_the_state_survives_writing_down_at_any_point() -> None:
     for mark in marks:
         state = decode(ProgressState, json.loads(json.dumps(encode(track(state, mark, mark.at)))))
     assert state == tracked(*marks)
+
+
+def test_a_save_goes_on_although_another_rank_reports_the_saved_step_after_its_announcement() -> None:
+    marks = (step(19, 1), checkpoint(CheckpointEvent.BEGUN, 2, 20), step(20, 2.1))
+    assert progress(*marks).phase is Phase.SAVING
+    assert progress(*marks, step(21, 60)).phase is Phase.TRAINING, "an asynchronous save does not stop the steps"
+    assert progress(*marks, checkpoint(CheckpointEvent.DURABLE, 60, 20)).phase is Phase.TRAINING
+    assert progress(*marks, checkpoint(CheckpointEvent.DURABLE, 60, 20), step(21, 61)).median_step_s is None
