@@ -109,3 +109,31 @@ async def test_a_job_that_a_glance_lacks_is_gone(tmp_path: Path, monkeypatch: py
     report = await scheduler.look()
     assert "4" not in {job.raw_id for job in report.jobs}
     assert report.complete
+
+
+async def test_many_single_reads_use_up_nothing_of_what_the_looks_need(tmp_path: Path) -> None:
+    clock = SleeplessClock()
+    scheduler = FakeSlurm(tmp_path).scheduler(clock=clock, poll_s=10.0)
+    await scheduler.look()
+    began = clock.monotonic()
+    for _ in range(120):
+        await scheduler.read("2")
+    assert clock.monotonic() - began == pytest.approx(120 / 2.0, abs=5.0)
+    before = clock.monotonic()
+    await scheduler.look()
+    assert clock.monotonic() == before
+
+
+async def test_a_look_that_a_transaction_may_wait_for_waits_for_no_budget(tmp_path: Path) -> None:
+    clock = SleeplessClock()
+    scheduler = FakeSlurm(tmp_path).scheduler(clock=clock, poll_s=10.0)
+    report = await scheduler.look()
+    for _ in range(40):
+        await scheduler.look()
+    before = clock.monotonic()
+    await scheduler.look()
+    assert clock.monotonic() > before
+    scheduler.requeue(next(job for job in report.jobs if job.state is JobState.FAILED))
+    before = clock.monotonic()
+    await scheduler.look()
+    assert clock.monotonic() == before
