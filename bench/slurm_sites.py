@@ -15,7 +15,7 @@ from relance.testing.roles import RelanceProcesses, account_of
 from relance.testing.slurm_clusters import ClusterPlan, RunningCluster, SlurmTrainings, start_cluster
 
 CLUSTER = "private"
-FAST_POLLS: Mapping[str, object] = {"jobs_s": 0.5, "nodes_s": 5, "accounting_s": 5}
+FAST_POLLS: Mapping[str, object] = {"jobs_s": 0.5, "nodes_s": 5, "accounting_s": 5, "requests_per_minute": 3000}
 """Intervals of the engine figure; the defaults are those of the operators' page."""
 
 

@@ -34,6 +34,8 @@ class Pace:
     rest_s: float = 1.0
     """One full second after PENDING was read: an attempt started sooner may die at launch, 31 of 100 on Slurm 22.05 to
     24.11; after a second none did (slurm.md 2)."""
+    rest_look_s: float = 0.7
+    """So far into that second the look for copies begins, so that it is there when the second is over."""
     transactions: int = 16
     """At most so many at once."""
     unreported: int = 1000

@@ -109,7 +109,7 @@ def _check(transaction: Transaction, job: JobView, now: Moment) -> Turn:
             waiting = replace(
                 transaction, phase=Phase.WRITE, target_count=job.restart_count, pending_since_s=now.monotonic_s
             )
-            return Turn(transaction=waiting, step=Look(after_s=transaction.pace.rest_s), notes=(note,))
+            return Turn(transaction=waiting, step=Look(after_s=transaction.pace.rest_look_s), notes=(note,))
         case Course.CANCEL:
             return _send(transaction, Send(verb=Verb.CANCEL, restart_count=job.restart_count), note)
         case Course.NOTHING:
@@ -220,7 +220,7 @@ def _queue(transaction: Transaction, job: JobView, now: Moment) -> Turn:
     eligible = job.eligible_at.isoformat(timespec="seconds") if job.eligible_at else "at once"
     note = Note(step="pending", detail=f"restart count {job.restart_count}, would start by itself at {eligible}")
     waiting = replace(transaction, phase=Phase.WRITE, pending_since_s=now.monotonic_s)
-    return Turn(transaction=waiting, step=Look(after_s=transaction.pace.rest_s), notes=(note,))
+    return Turn(transaction=waiting, step=Look(after_s=transaction.pace.rest_look_s), notes=(note,))
 
 
 def _cancel_answered(transaction: Transaction, answer: Answered, now: Moment) -> Turn:

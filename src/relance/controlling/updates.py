@@ -90,7 +90,7 @@ def write(transaction: Transaction, job: JobView, now: Moment) -> Turn:
         return Turn(transaction=transaction, step=_held(job))
     rested_s = elapsed_s(transaction.pending_since_s, now)
     if rested_s < transaction.pace.rest_s:
-        return Turn(transaction=transaction, step=Look(after_s=transaction.pace.rest_s - rested_s))
+        return Turn(transaction=transaction, step=_rest(transaction, rested_s))
     if transaction.looked_at_s is None or now.monotonic_s - transaction.looked_at_s > LOOK_AGE_S:
         return Turn(transaction=transaction, step=Look())
     if twin := twin_of(transaction, job):
@@ -100,6 +100,14 @@ def write(transaction: Transaction, job: JobView, now: Moment) -> Turn:
     if transaction.wrote is not None and not transaction.refused and _stands(transaction, job):
         return watch(replace(transaction, phase=Phase.WATCH, written_at_s=now.monotonic_s), job, now)
     return _update(transaction, job, now)
+
+
+def _rest(transaction: Transaction, rested_s: float) -> Look | Read:
+    """What fills the rest: one look for copies towards its end, then the read that the update goes by."""
+    looked_s, since_s = transaction.looked_at_s, transaction.pending_since_s
+    if looked_s is not None and since_s is not None and looked_s > since_s:
+        return Read(after_s=transaction.pace.rest_s - rested_s)
+    return Look(after_s=max(0.0, transaction.pace.rest_look_s - rested_s))
 
 
 def update_answered(transaction: Transaction, answer: Answered, now: Moment) -> Turn:

@@ -132,7 +132,7 @@ def done(outcome: Outcome = Outcome.DONE, text: str = "") -> Answered:
         pytest.param(
             CHECK, Saw(job=replace(FAILED, state=JobState.UNKNOWN)), Read(after_s=1.0), id="unreadable: read again"
         ),
-        pytest.param(CHECK, Saw(job=PENDING), Look(after_s=1.0), id="somebody was first: rest, then update"),
+        pytest.param(CHECK, Saw(job=PENDING), Look(after_s=0.7), id="somebody was first: rest, then update"),
         pytest.param(
             CHECK, Missing(text="x"), abandoned("the scheduler does not know the job any more: x"), id="gone"
         ),
@@ -148,14 +148,14 @@ def done(outcome: Outcome = Outcome.DONE, text: str = "") -> Answered:
             End(end=ActionEnd.FAILED, reason="the scheduler did not answer the requeue, and did not do it"),
             id="not done twice",
         ),
-        pytest.param(SETTLE, Saw(job=PENDING), Look(after_s=1.0), id="done after all: rest"),
+        pytest.param(SETTLE, Saw(job=PENDING), Look(after_s=0.7), id="done after all: rest"),
         pytest.param(
             replace(SETTLE, refused="no"),
             Saw(job=FAILED),
             End(end=ActionEnd.FAILED, reason="the scheduler refused the requeue: no"),
             id="refused and not done",
         ),
-        pytest.param(QUEUE, Saw(job=PENDING), Look(after_s=1.0), id="pending: rest a second, then look"),
+        pytest.param(QUEUE, Saw(job=PENDING), Look(after_s=0.7), id="pending: rest, and look towards its end"),
         pytest.param(
             QUEUE, Saw(job=replace(FAILED, state=JobState.COMPLETING)), Read(after_s=0.2), id="old attempt ends: wait"
         ),
@@ -186,7 +186,13 @@ def done(outcome: Outcome = Outcome.DONE, text: str = "") -> Answered:
             id="requeued by another",
         ),
         pytest.param(WRITE, Saw(job=PENDING), UPDATE, id="rested: update"),
-        pytest.param(replace(WRITE, pending_since_s=99.5), Saw(job=PENDING), Look(after_s=0.5), id="not rested yet"),
+        pytest.param(
+            replace(WRITE, pending_since_s=99.5), Saw(job=PENDING), Read(after_s=0.5), id="looked, not rested: read"
+        ),
+        pytest.param(
+            replace(WRITE, pending_since_s=99.9, looked_at_s=99.0), Saw(job=PENDING), Look(after_s=pytest.approx(0.6)),
+            id="not looked since it was pending",
+        ),
         pytest.param(
             WRITE,
             Saw(job=replace(PENDING, hold=Hold.USER)),
