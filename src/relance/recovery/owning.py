@@ -12,7 +12,7 @@ from relance.domain.streams import Stream
 from relance.ports.histories import History
 from relance.recovery.ordering import switch
 from relance.recovery.sites import ClusterRules
-from relance.recovery.stories import JobStory
+from relance.recovery.stories import JobStory, Quote
 
 OURSELVES = "relance"
 """The name under which Relance itself switches a job."""
@@ -45,14 +45,20 @@ def own_part(story: JobStory, rules: ClusterRules) -> JobStory:
     """
     items = tuple(replace(item, summary="") for item in story.incidents)
     quote = story.quote
-    if quote is None or not is_kernel_log(quote.file, rules):
-        return replace(story, incidents=items)
-    hidden = replace(quote, text=f"(a line of the kernel log of {quote.node or 'a node'})")
-    return replace(story, quote=hidden, happened=_without_quotes(story.happened), incidents=items)
+    if quote is not None and is_kernel_log(quote.file, rules):
+        hidden = f"(a line of the kernel log of {quote.node or 'a node'})"
+        return replace(
+            story, quote=replace(quote, text=hidden), happened=_QUOTED.sub("", story.happened), incidents=items
+        )
+    return replace(story, happened=_with_own_quote(story.happened, quote), incidents=items)
 
 
-def _without_quotes(text: str) -> str:
-    return _QUOTED.sub("", text)
+def _with_own_quote(happened: str, quote: Quote | None) -> str:
+    """The sentence without a line that is not in `quote`, the job's own: it does not say from which log it is."""
+    found = _QUOTED.search(happened)
+    if found is None or (quote is not None and found[0].strip(': "') in quote.text):
+        return happened
+    return _QUOTED.sub("", happened)
 
 
 def is_kernel_log(file: str, rules: ClusterRules) -> bool:

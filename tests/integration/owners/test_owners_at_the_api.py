@@ -194,3 +194,26 @@ async def test_lines_of_kernel_logs_are_told_and_not_quoted(munged: Munged) -> N
     assert "secret" not in answer.text
     assert "kernel log of n0" in answer.json()["quote"]["text"]
     assert answer.json()["happened"] == "GPU fell off the bus on n0: the kernel says so"
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [("RuntimeError: NCCL error", ': "RuntimeError: NCCL error"'), ("Xid 79 pid=77 name=secret", "")],
+    ids=["own", "of a kernel"],
+)
+async def test_a_sentence_quotes_a_line_only_where_it_is_the_jobs_own(munged: Munged, line: str, told: str) -> None:
+    made = await world(owners=Owners(munged.munge))
+    hits = (
+        replace(values.rule_hit(0, excerpt="RuntimeError: NCCL error"), file="/home/ada/train.out"),
+        replace(values.rule_hit(1, excerpt="Xid 79 pid=77 name=secret"), file="/kernel/n0/messages"),
+    )
+    reached = values.verdict_reached("inc-17")
+    verdict = replace(reached.verdict, evidence=hits, summary=f'GPU fell off the bus on n0: it says so: "{line}"')
+    await made.append(values.job_stream("17"), replace(reached, verdict=verdict))
+    parts = replace(
+        made.parts, site=Site(clusters=(ClusterRules(cluster="alpha", kernel_log="/kernel/{node}/messages"),))
+    )
+    object.__setattr__(made, "parts", parts)
+    answer = await Person(made, munged, ADA).ask("GET", "/api/v1/jobs/17/story")
+    assert answer.json()["quote"]["text"] == "RuntimeError: NCCL error"
+    assert answer.json()["happened"] == f"GPU fell off the bus on n0: it says so{told}"
