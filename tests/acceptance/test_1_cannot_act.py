@@ -1,7 +1,7 @@
 """Acceptance test 1: on a plain account Relance cannot act, and asks little.
 
-The fixture shows a minute or ten in place of a day, on a cluster where jobs run, fail and hang; not the calls to a file
-system. Everything is as shipped, but for the port, and for the minutes after the scheduler's start.
+The fixture shows half a minute, in the soak five, in place of a day, on a cluster where jobs run, fail and hang; not the
+calls to a file system. Everything is as shipped, but for the port, and for the minutes after the scheduler's start.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def requests(cluster: RunningCluster, uid: int) -> Counter[str]:
     return Counter(kind for kind, who in RPC.findall(text) if int(who) == uid)
 
 
-@pytest.mark.parametrize("watched_s", [30, pytest.param(900, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("watched_s", [30, pytest.param(300, marks=pytest.mark.soak)])
 @pytest.mark.timeout(1500)
 def test_a_plain_account_sees_everything_and_sends_nothing_that_changes_anything(
     private_slurm: Callable[[ClusterPlan], RunningCluster], watched_s: int
