@@ -36,6 +36,7 @@ NAMES = (
     "slurm_queue",
     "slurm_people",
     "slurm_shims",
+    "slurm_acceptance",
 )
 """One module of `bench.bars` each, the short ones first."""
 
