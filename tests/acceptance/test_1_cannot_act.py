@@ -1,7 +1,7 @@
 """Acceptance test 1: on a plain account Relance cannot act, and asks little.
 
-The fixture shows half a minute, in the soak five, in place of a day, on a cluster where jobs run, fail and hang; not the
-calls to a file system. Everything is as shipped, but for the port, and for the minutes after the scheduler's start.
+The fixture shows half a minute, in the soak five, in place of a day, on a cluster where jobs run, fail and hang; not
+the calls to a file system. Everything is as shipped, but for the port, and for the minutes after the scheduler's start.
 """
 
 from __future__ import annotations
