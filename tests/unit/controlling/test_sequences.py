@@ -190,7 +190,7 @@ def done(outcome: Outcome = Outcome.DONE, text: str = "") -> Answered:
             replace(WRITE, pending_since_s=99.5), Saw(job=PENDING), Read(after_s=0.5), id="looked, not rested: read"
         ),
         pytest.param(
-            replace(WRITE, pending_since_s=99.9, looked_at_s=99.0), Saw(job=PENDING), Look(after_s=pytest.approx(0.6)),
+            replace(WRITE, pending_since_s=100.0, looked_at_s=99.0), Saw(job=PENDING), Look(after_s=0.7),
             id="not looked since it was pending",
         ),
         pytest.param(
