@@ -121,7 +121,7 @@ def _waits_by(other: JobView, job: JobView) -> str:
 
     `17_4` waits for one task of an array, `17_*` for all of them.
     """
-    mine = {job.raw_id, job.array or job.raw_id}
+    mine = {job.raw_id, job.array or job.raw_id, f"{job.array}_{job.array_task}"}
     for kind, ids in _AFTER_THE_END.findall(other.dependency):
         for number, task in _RAW_ID.findall(ids):
             if f"{number}{task}" in mine:

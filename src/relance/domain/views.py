@@ -136,6 +136,8 @@ class JobView:
     """What could not be resolved or read of the job's log paths and settings, in words."""
     dependency: str = ""
     array: str | None = None
+    array_task: int | None = None
+    """Which task of the array it is: others may wait for this one alone, by `17_4`, whatever its raw id is."""
     wish: Wish = field(default_factory=Wish)
     steps: tuple[StepView, ...] | None = None
     """None: accounting could not be read, so nobody's decision can be ruled out."""

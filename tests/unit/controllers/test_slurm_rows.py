@@ -50,7 +50,7 @@ def test_four_releases_tell_the_same_of_a_mixed_queue(release: str) -> None:
     assert (seen["2"].nodes, seen["2"].exit_signal) == (("gpu001", "gpu002"), 9)
     assert seen["2"].ended_at is not None
     assert seen["9"].requeue_allowed is False
-    assert seen["5"].array == "3"
+    assert (seen["3"].array, seen["3"].array_task, seen["5"].array, seen["5"].array_task) == ("3", 3, "3", 0)
     assert seen["8"].dependency.startswith("afterok:2")
     assert seen["8"].hold is Hold.NONE
 

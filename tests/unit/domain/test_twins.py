@@ -99,8 +99,13 @@ def test_a_successor_that_waits_can_still_be_kept_off_a_node() -> None:
 
 
 def test_what_waits_for_a_whole_array_follows_each_of_its_tasks() -> None:
-    task = replace(FAILED, raw_id="17_4", array="17")
-    for dependency, follows in (("afterany:17_*", True), ("afterany:17_4", True), ("afterany:17_5", False)):
+    task = replace(FAILED, raw_id="21", array="17", array_task=4)
+    for dependency, follows in (
+        ("afterany:17_*", True),
+        ("afterany:17_4", True),
+        ("afterany:17_5", False),
+        ("afterany:17_41", False),
+    ):
         other = replace(COPY, name="collect", dependency=dependency)
         assert bool(reasons(other, job=task)) is follows, dependency
 

@@ -78,6 +78,7 @@ def job_view(job: SlurmJob, told: Told) -> JobView:
         log_notes=told.log_notes,
         dependency=job.dependency or "",
         array=str(job.array_job_id) if job.array_job_id is not None else None,
+        array_task=job.array_task_id,
         wish=told.wish,
         steps=told.steps,
         somebody_at_work=told.somebody_at_work,
