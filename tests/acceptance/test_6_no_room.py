@@ -110,7 +110,7 @@ def test_an_exclusion_without_room_is_not_left_standing_and_the_choices_are_told
             for text in (*told_to, command(site, "explain", site.incidents(jobs[name])[-1].id)):
                 assert "free a node, or start it with the suspect" in text, text
             assert bad[name] not in site.trainings.job(jobs[name])["exclude"]
-            assert "waits for its start time" in told(site, jobs[name]), told(site, jobs[name])
+            assert "free a node, or start it with the suspect" in told(site, jobs[name]), told(site, jobs[name])
         item = site.incidents(jobs["window"])[-1]
         story = told(site, jobs["window"]) + command(site, "explain", item.id)
         assert "maintenance repairs" in story, story

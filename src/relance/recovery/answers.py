@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from relance.attribution import faults_sentence
+from relance.domain.advice import NEEDS_A_PERSON
 from relance.domain.clocks import time_to_step_s
 from relance.domain.events import IncidentEnd
 from relance.domain.faults import Remedy, Role
@@ -162,7 +163,7 @@ def next_of(facts: JobFacts, incident: Incident) -> str:
         case IncidentState.UNSETTLED:
             return "it cannot be told whether the action was carried out; looking at the cluster will settle it"
         case IncidentState.SETTLED:
-            return _awaited(facts, incident) or "the next attempt is awaited"
+            return (_awaited(facts, incident) or "the next attempt is awaited") + _choice(incident)
         case IncidentState.RUNNING:
             return "the new attempt runs, not yet proven: it must pass the highest step before"
         case IncidentState.CLOSED:
@@ -175,6 +176,13 @@ def _awaited(facts: JobFacts, incident: Incident, before: str = "") -> str:
     if view is None or view.state is not JobState.PENDING or view.restart_count <= incident.attempt.restart_count:
         return ""
     return f"{before}the next attempt {queued(view, facts.now)}"
+
+
+def _choice(incident: Incident) -> str:
+    """What a parked job leaves to people to choose; else empty."""
+    advice = incident.advice
+    guards = advice.guards if advice is not None and advice.park else ()
+    return next((f"; {guard.reason}" for guard in guards if NEEDS_A_PERSON in guard.reason), "")
 
 
 _ENDS = {

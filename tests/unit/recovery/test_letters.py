@@ -106,6 +106,8 @@ async def test_the_owner_of_a_parked_job_is_told_what_there_is_to_choose() -> No
     told = await letters(await world(), *parked("act-1", 2, room))
     (letter,) = [each for each in told if each.kind is NoticeKind.PARKED]
     assert f"at the latest; {reason}" in letter.text
+    (what_next,) = [line for line in letter.text.splitlines() if line.startswith("What next:")]
+    assert what_next.endswith(reason)
 
 
 async def test_a_restart_is_told_where_the_site_wants_it_and_at_most_once_an_hour() -> None:
