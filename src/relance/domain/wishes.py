@@ -68,9 +68,14 @@ def join_wishes(comment: str, in_file: Mapping[str, Any] | str | None, limits: L
     try:
         found = _file_settings(in_file)
     except _BrokenError as error:
-        wish = _wish(own, limits)
-        return replace(wish, mode=Stage.OBSERVE, notes=(*wish.notes, f"{error}; so the job stays in observe"))
+        wish = lowered(_wish(own, limits))
+        return replace(wish, notes=(*wish.notes, f"{error}; so the job stays in observe"))
     return _wish({**found, **own}, limits)
+
+
+def lowered(wish: Wish) -> Wish:
+    """The wish of a job that may not all be known: nothing above `observe`, and `off` where it asks for that."""
+    return wish if wish.mode is Stage.OFF else replace(wish, mode=Stage.OBSERVE)
 
 
 def _own_settings(comment: str) -> dict[str, Any] | None:
@@ -150,12 +155,14 @@ def _wish(settings: Mapping[str, Any], limits: Limits) -> Wish:
             is_broken = True
             notes.append(str(error))
     if is_broken:
-        wish = replace(wish, mode=Stage.OBSERVE)
+        wish = lowered(wish)
         notes.append("so the job stays in observe")
     return replace(wish, notes=tuple(notes))
 
 
 def _mode(wish: Wish, value: object, _limits: Limits) -> tuple[Wish, str]:
+    if value is False:  # what YAML makes of a bare `off`
+        value = Stage.OFF.value
     if not isinstance(value, str) or value not in {stage.value for stage in Stage}:
         raise _BrokenError(f"mode is {_shown(value)}, not one of {', '.join(stage.value for stage in Stage)}")
     return replace(wish, mode=Stage(value)), ""

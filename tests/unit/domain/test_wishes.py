@@ -140,3 +140,12 @@ def test_a_broken_comment_leaves_the_job_in_observe_whatever_the_file_says() -> 
 
 def test_without_a_file_the_comment_alone_counts() -> None:
     assert join_wishes("relance:act", None, Limits()) == parse_wish("relance:act", Limits())
+
+
+def test_off_is_honoured_whatever_else_is_broken() -> None:
+    assert parse_wish('{"relance": {"mode": "off", "max_restarts": "x"}}', LIMITS).mode is Stage.OFF
+    assert join_wishes("relance:off", "the file is a link", LIMITS).mode is Stage.OFF
+
+
+def test_a_bare_off_in_a_file_is_off_although_yaml_takes_it_for_no() -> None:
+    assert join_wishes("", {"mode": False}, LIMITS) == Wish(mode=Stage.OFF)
