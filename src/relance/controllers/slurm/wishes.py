@@ -1,23 +1,37 @@
-"""What jobs ask for: the comment in the record, and the file in the work directory, read once for each attempt."""
+"""What jobs ask for: the comment in the record, and the file in the work directory.
+
+The file is read when an attempt is first seen, and once more at its end: what its owner wrote meanwhile counts before
+anything is done.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 
-from relance.controllers.slurm.wish_files import FILE_NAME, MOST_AT_ONCE, Found, Place, WishFiles
+from relance.controllers.slurm.states import job_state
+from relance.controllers.slurm.wish_files import MOST_AT_ONCE, Found, Place, WishFiles
 from relance.domain.limits import Limits
 from relance.domain.views import Wish
-from relance.domain.wishes import join_wishes, parse_wish
+from relance.domain.wishes import join_wishes, lowered, parse_wish
 from relance.ports.clocks import Clock
 from relance.slurm.records import SlurmJob
 
 _WAIT_S = 0.5
 """How long a look waits for files; what comes later counts from the next look on."""
 _AGAIN_S = 60.0
-_UNREAD = f"{FILE_NAME} has not been read yet"
 
 _Attempt = tuple[int, int | None, int | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kept:
+    """What the newest look after an attempt's file gave, when that was, and whether the attempt was over."""
+
+    found: Found
+    at_s: float = field(compare=False)
+    was_over: bool
 
 
 class Wishes:
@@ -29,7 +43,7 @@ class Wishes:
         self._clock = clock
         self._files = WishFiles()
         self._read_files = read_files
-        self._found: dict[_Attempt, tuple[Found, float]] = {}
+        self._found: dict[_Attempt, _Kept] = {}
         self._reading: dict[_Attempt, asyncio.Task[None]] = {}
 
     async def prepare(self, jobs: Iterable[SlurmJob]) -> None:
@@ -50,7 +64,10 @@ class Wishes:
         if not self._has_file(job):
             return parse_wish(comment, self._limits)
         kept = self._found.get(_attempt(job))
-        return join_wishes(comment, kept[0].in_file if kept is not None else _UNREAD, self._limits)
+        if kept is None:
+            # Nothing is wrong with its settings, so there is nothing to note and to tell anybody.
+            return lowered(parse_wish(comment, self._limits))
+        return join_wishes(comment, kept.found.in_file, self._limits)
 
     def mark(self, job: SlurmJob) -> object:
         """What the wish rests on besides the record: the same object for as long as nothing new was read."""
@@ -79,14 +96,20 @@ class Wishes:
         if not self._has_file(job) or attempt in self._reading:
             return False
         kept = self._found.get(attempt)
-        return kept is None or (not kept[0].is_final and now_s - kept[1] >= _AGAIN_S)
+        if kept is None or (_is_over(job) and not kept.was_over):
+            return True
+        return not kept.found.is_final and now_s - kept.at_s >= _AGAIN_S
 
     async def _read(self, attempt: _Attempt, job: SlurmJob) -> None:
         try:
             found = await self._files.read(Place(work_dir=job.work_dir or "", owner_uid=job.uid))
-            self._found[attempt] = (found, self._clock.monotonic())
+            self._found[attempt] = _Kept(found=found, at_s=self._clock.monotonic(), was_over=_is_over(job))
         finally:
             self._reading.pop(attempt, None)
+
+
+def _is_over(job: SlurmJob) -> bool:
+    return job_state(job.states).is_over
 
 
 def _attempt(job: SlurmJob) -> _Attempt:
