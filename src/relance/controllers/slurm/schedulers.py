@@ -206,6 +206,9 @@ class SlurmScheduler:
         """Ask about one job; its end is asked for again, as accounting hears of it a moment later."""
         if raw_id not in self._attempts.owed(self._clock.monotonic()):
             return
+        known = self._attempts.known(raw_id)
+        if urgent and known is not None and known.state is JobState.PENDING and known.first_submitted_at is not None:
+            return  # how the attempt before it ended is asked with the look that comes before the update
         if self._lives(raw_id):
             await asyncio.gather(self._learn([raw_id], {}, urgent=urgent), self._see_steps([raw_id], urgent=urgent))
             return
