@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, cast
 
 from relance.slurm.errors import RefusedError, UnknownJobError
@@ -32,6 +33,7 @@ _HELD = {
     "launch_failed_requeued_held": HeldBy.SLURM,
 }
 _PRIORITY_ZERO_WITHOUT_HOLD = frozenset({"BadConstraints"})
+"""Reasons that come with priority 0 and go away without a release (slurm.md 2)."""
 _EXPANDS_PATHS_SINCE = (23, 11)
 _TASKS = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?\Z", re.ASCII)
 
@@ -46,9 +48,7 @@ def parse_jobs(output: bytes) -> tuple[SlurmJob, ...]:
         UnknownJobError: The document itself says so of the job that was asked for.
         RefusedError: The document carries another error of Slurm.
     """
-    document = _document(output)
-    release = _release(document)
-    return tuple(_job(record, release) for record in _records(document))
+    return _parsed(output, None)
 
 
 def parse_some_jobs(output: bytes, ids: Collection[str]) -> tuple[SlurmJob, ...]:
@@ -59,9 +59,7 @@ def parse_some_jobs(output: bytes, ids: Collection[str]) -> tuple[SlurmJob, ...]
         UnknownJobError: As `parse_jobs`.
         RefusedError: As `parse_jobs`.
     """
-    document = _document(output)
-    release = _release(document)
-    return tuple(_job(record, release) for record in _records(document) if _is_among(record, ids))
+    return _parsed(output, ids)
 
 
 def pick_job(jobs: tuple[SlurmJob, ...], job_id: str) -> SlurmJob:
@@ -83,23 +81,35 @@ def pick_job(jobs: tuple[SlurmJob, ...], job_id: str) -> SlurmJob:
     raise UnknownJobError(f"Slurm shows no job {job_id}.", text=job_id)
 
 
-def _records(document: Mapping[str, object]) -> list[object]:
+def _parsed(output: bytes, ids: Collection[str] | None) -> tuple[SlurmJob, ...]:
+    """Each record is read as soon as it is decoded: all of a long queue at once take several times the room."""
+
+    def read(found: dict[str, object]) -> object:
+        if "job_state" not in found:
+            return found
+        return _job(found) if ids is None or _is_among(found, ids) else None
+
+    document = _document(output, read)
     records = document.get("jobs")
     if type(records) is not list:
         raise values.unreadable("the list of jobs", records)
-    return records
+    expands = _release(document) >= _EXPANDS_PATHS_SINCE
+    # What is no job by now lacks its state, and is refused for it.
+    jobs = [record if isinstance(record, SlurmJob) else _job(record) for record in records if record is not None]
+    return tuple(replace(job, has_expanded_paths=True) if expands and not job.has_expanded_paths else job
+                 for job in jobs)  # fmt: skip
 
 
-def _is_among(value: object, ids: Collection[str]) -> bool:
+def _is_among(record: Mapping[str, object], ids: Collection[str]) -> bool:
     """Whether a record is wanted; one that does not show it is, and is then refused for it."""
-    if type(value) is not dict or type(value.get("job_id")) is not int:
+    if type(record.get("job_id")) is not int:
         return True
-    return str(value["job_id"]) in ids or str(values.number(value, "array_job_id")) in ids
+    return str(record["job_id"]) in ids or str(values.number(record, "array_job_id")) in ids
 
 
-def _document(output: bytes) -> Mapping[str, object]:
+def _document(output: bytes, read: Callable[[dict[str, object]], object]) -> Mapping[str, object]:
     try:
-        document = json.loads(output.decode("utf-8", "replace"))
+        document = json.loads(output.decode("utf-8", "replace"), object_hook=read)
     except (ValueError, RecursionError):
         raise values.unreadable("JSON", output[-200:]) from None
     if type(document) is not dict:
@@ -128,7 +138,7 @@ def _release(document: Mapping[str, object]) -> tuple[int, int]:
         return (0, 0)
 
 
-def _job(value: object, release: tuple[int, int]) -> SlurmJob:
+def _job(value: object) -> SlurmJob:
     if type(value) is not dict:
         raise values.unreadable("a job", value)
     record = cast("dict[str, object]", value)
@@ -137,7 +147,7 @@ def _job(value: object, release: tuple[int, int]) -> SlurmJob:
         raise values.unreadable(f"a job without {', '.join(sorted(missing))}", record.get("job_id"))
     fields: dict[str, Any] = {field: read(record, key) for field, read, key in _PLAIN}
     fields |= {field: _nodes(record, key) for field, key in _NODE_LISTS}
-    fields |= _identity(record) | _state(record) | _paths(record, release)
+    fields |= _identity(record) | _state(record) | _paths(record)
     return SlurmJob(**fields)
 
 
@@ -181,13 +191,13 @@ def _held_by(states: tuple[str, ...], reason: str | None, priority: int | None) 
     return HeldBy.NOBODY
 
 
-def _paths(record: Mapping[str, object], release: tuple[int, int]) -> dict[str, object]:
-    """The log paths: 22.05 shows patterns, 23.11 and 24.11 what became of them, 25.11 both."""
+def _paths(record: Mapping[str, object]) -> dict[str, object]:
+    """The log paths: 22.05 shows patterns, 23.11 and 24.11 what became of them (no record says so), 25.11 both."""
     shows_both = "stdout_expanded" in record
     form = "std{}_expanded" if shows_both else "standard_{}"
     names = {"stdout": "out", "stderr": "err", "stdin": "in"} if shows_both else _LONG_NAMES
     paths: dict[str, object] = {field: values.text(record, form.format(name)) for field, name in names.items()}
-    return {**paths, "has_expanded_paths": shows_both or release >= _EXPANDS_PATHS_SINCE}
+    return {**paths, "has_expanded_paths": shows_both}
 
 
 def _demanded(record: Mapping[str, object], key: str) -> int:
