@@ -170,7 +170,7 @@ def _no_shared_cause(asked: Asked) -> Reply:
         return Answer.NO, asked.plan.awaits, None
     if storm is None or storm.canary_stepped or storm.canary in (None, str(asked.question.incident.attempt)):
         return Answer.YES, "no shared cause is open", None
-    return Answer.NO, f"the storm has cleared; {storm.canary} goes first, to its first step", None
+    return Answer.NO, "the storm has cleared; one job goes first, to its first step", None
 
 
 def _permit_free(asked: Asked) -> Reply:

@@ -30,11 +30,6 @@ class ExitCode:
     code: int
     signal: int
 
-    @property
-    def is_clean(self) -> bool:
-        """Whether neither a code nor a signal speaks of a failure."""
-        return self.code == 0 and self.signal == 0
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmJob:

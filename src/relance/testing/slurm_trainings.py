@@ -13,7 +13,7 @@ import shlex
 import signal
 import threading
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -222,15 +222,6 @@ class SlurmTrainings:
                 if delay_s is not None and not self._over.wait(delay_s):
                     now = self._clock.now().timestamp()
                     node_faults.append(place / "kern.log", node_faults.XID79_LINES, node, now)
-
-
-def attempt_times(row: dict[str, Any]) -> tuple[datetime | None, datetime | None]:
-    """When an attempt of accounting began and ended."""
-    began, ended = row["start_time"], row["end_time"]
-    return (
-        datetime.fromtimestamp(began, UTC) if began is not None else None,
-        datetime.fromtimestamp(ended, UTC) if ended is not None else None,
-    )
 
 
 def _seconds(text: str) -> float | None:

@@ -110,7 +110,7 @@ def test_only_a_pending_job_is_held(held_by: HeldBy, hold: Hold) -> None:
 
 
 def test_a_job_that_cannot_be_placed_is_not_held_and_one_of_priority_zero_may_be() -> None:
-    bad = job_with(states=("PENDING",), held_by=HeldBy.UNKNOWN, reason="BadConstraints", priority=0)
+    bad = job_with(states=("PENDING",), held_by=HeldBy.NOBODY, reason="BadConstraints", priority=0)
     assert hold_of(bad) is Hold.NONE
     assert hold_of(job_with(states=("PENDING",), held_by=None, priority=0)) is Hold.UNKNOWN
 

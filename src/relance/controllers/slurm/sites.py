@@ -67,11 +67,6 @@ class SiteReader:
         """The nodes that the cluster has, as far as they were read."""
         return frozenset(node.name for node in self._nodes or ())
 
-    @property
-    def release(self) -> str:
-        """The release that answers; empty before the first read."""
-        return self._control.release if self._control is not None else ""
-
     def hurry(self) -> None:
         """Something happened to a node, or is about to be decided on: read them with the next look."""
         self._is_hurried = True

@@ -58,8 +58,6 @@ _HOLDS = {
     HeldBy.UNKNOWN: Hold.UNKNOWN,
 }
 _HOLDING_FLAGS = ("REQUEUE_HOLD", "SPECIAL_EXIT", "LAUNCH_FAILED")
-_NOT_HELD = ("BadConstraints",)
-"""Reasons that come with priority 0 and go away without a release (slurm.md 2)."""
 
 
 def job_state(words: Sequence[str]) -> JobState:
@@ -90,8 +88,6 @@ def hold_of(job: SlurmJob) -> Hold:
     if job.held_by is None:
         return Hold.UNKNOWN if job.priority in (0, None) else Hold.NONE
     hold = _HOLDS[job.held_by]
-    if hold is Hold.UNKNOWN and job.reason in _NOT_HELD:
-        return Hold.NONE
     if hold is Hold.NONE and any(flag in job.states for flag in _HOLDING_FLAGS):
         return Hold.UNKNOWN
     return hold
