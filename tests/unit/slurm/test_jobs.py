@@ -130,6 +130,15 @@ def test_a_value_of_another_shape_is_refused(key: str, value: object) -> None:
         parse_jobs(json.dumps(whole).encode())
 
 
+@pytest.mark.parametrize("record", [None, 7, "job_state", {}, []])
+def test_a_record_that_is_no_job_is_refused_and_not_left_out(record: object) -> None:
+    whole = document()
+    whole["jobs"][3] = record
+    for read in (parse_jobs, lambda output: parse_some_jobs(output, ("1",))):
+        with pytest.raises(UnreadableError):
+            read(json.dumps(whole).encode())
+
+
 @pytest.mark.parametrize(
     "output", [b"", b"[]", b"{}", b'{"jobs": []}', b'{"jobs": [], "errors": []}', b"null", b"[" * 99_999]
 )

@@ -36,6 +36,8 @@ _PRIORITY_ZERO_WITHOUT_HOLD = frozenset({"BadConstraints"})
 """Reasons that come with priority 0 and go away without a release (slurm.md 2)."""
 _EXPANDS_PATHS_SINCE = (23, 11)
 _TASKS = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?\Z", re.ASCII)
+_UNWANTED = object()
+"""Stands for a record that was not asked for: nothing in a document is taken for it."""
 
 
 def parse_jobs(output: bytes) -> tuple[SlurmJob, ...]:
@@ -87,7 +89,7 @@ def _parsed(output: bytes, ids: Collection[str] | None) -> tuple[SlurmJob, ...]:
     def read(found: dict[str, object]) -> object:
         if "job_state" not in found:
             return found
-        return _job(found) if ids is None or _is_among(found, ids) else None
+        return _job(found) if ids is None or _is_among(found, ids) else _UNWANTED
 
     document = _document(output, read)
     records = document.get("jobs")
@@ -95,7 +97,7 @@ def _parsed(output: bytes, ids: Collection[str] | None) -> tuple[SlurmJob, ...]:
         raise values.unreadable("the list of jobs", records)
     expands = _release(document) >= _EXPANDS_PATHS_SINCE
     # What is no job by now lacks its state, and is refused for it.
-    jobs = [record if isinstance(record, SlurmJob) else _job(record) for record in records if record is not None]
+    jobs = [record if isinstance(record, SlurmJob) else _job(record) for record in records if record is not _UNWANTED]
     return tuple(replace(job, has_expanded_paths=True) if expands and not job.has_expanded_paths else job
                  for job in jobs)  # fmt: skip
 
