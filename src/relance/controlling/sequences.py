@@ -199,22 +199,26 @@ def _settle(transaction: Transaction, job: JobView, now: Moment) -> Turn:
 
 def _queue(transaction: Transaction, job: JobView, now: Moment) -> Turn:
     """Requeued: wait until the old attempt is gone and the new one is PENDING."""
+    if transaction.queue_since_s is None:
+        transaction = replace(transaction, queue_since_s=now.monotonic_s)
+    waited_s = elapsed_s(transaction.queue_since_s, now)
+    pause_s = transaction.pace.slow_poll_s if waited_s > COMMAND_LIMIT_S else transaction.pace.poll_s
     if job.restart_count < transaction.target_count:
         if job.state.is_over and not job.state.is_failure:
             by = f" by uid {job.cancelled_by}" if job.cancelled_by is not None else ""
             reason = f"it was {job.state.value}{by} beside our requeue, and does not wait: left as it is"
             return Turn(transaction=transaction, step=abandon(reason))
-        waited_s = elapsed_s(transaction.queue_since_s, now)
         limit_s = COMMAND_LIMIT_S if job.state.is_over else ENDING_LIMIT_S
         if waited_s < limit_s:
-            slow = waited_s > COMMAND_LIMIT_S
-            pause_s = transaction.pace.slow_poll_s if slow else transaction.pace.poll_s
             return Turn(transaction=transaction, step=Read(after_s=pause_s))
         if job.state.is_over:
             reason = f"the scheduler accepted the requeue and did not do it: it is {job.state.value}"
             return Turn(transaction=transaction, step=End(end=ActionEnd.FAILED, reason=reason))
         reason = f"the old attempt has been {job.state.value} for {waited_s:.0f} s since the requeue"
         return Turn(transaction=transaction, step=End(end=ActionEnd.UNKNOWN, reason=reason))
+    if job.state is JobState.COMPLETING and waited_s < ENDING_LIMIT_S:
+        # Some schedulers count the restart first: only who saw it before can tell that the old attempt still ends.
+        return Turn(transaction=transaction, step=Read(after_s=pause_s))
     if job.state is not JobState.PENDING:
         return updates.watch(replace(transaction, phase=Phase.WATCH), job, now)
     eligible = job.eligible_at.isoformat(timespec="seconds") if job.eligible_at else "at once"

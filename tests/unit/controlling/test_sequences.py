@@ -28,6 +28,7 @@ from relance.controlling.moves import (
 from relance.controlling.paces import Pace
 from relance.controlling.resumptions import Setting, resumed
 from relance.controlling.sequences import advance
+from relance.controlling.updates import ENDING_LIMIT_S
 from relance.domain.advice import ActionEnd, ActionKind, Advice, Effect
 from relance.domain.faults import Remedy
 from relance.domain.keys import AttemptKey, JobKey
@@ -171,6 +172,10 @@ def done(outcome: Outcome = Outcome.DONE, text: str = "") -> Answered:
             abandoned("it was completed beside our requeue, and does not wait: left as it is"),
             id="completed before the requeue came",
         ),
+        pytest.param(
+            QUEUE, Saw(job=replace(RUNNING, state=JobState.COMPLETING)), Read(after_s=0.2),
+            id="old attempt ends, counted already: wait",
+        ),
         pytest.param(QUEUE, Saw(job=FAILED), Read(after_s=0.2), id="not requeued yet: read again"),
         pytest.param(
             replace(QUEUE, queue_since_s=89.0),
@@ -313,3 +318,18 @@ def test_an_attempt_that_does_not_end_is_unknown_after_a_quarter_of_an_hour() ->
     found = step(QUEUE, ending, moment(99.0 + 900))
     assert isinstance(found, End)
     assert found.end is ActionEnd.UNKNOWN
+
+
+def test_started_anew_while_the_old_attempt_ends_it_still_writes_its_exclusions() -> None:
+    """Slurm counts the restart while what the requeue ends is COMPLETING; who just started did not see it before."""
+    ending = Saw(job=replace(RUNNING, state=JobState.COMPLETING))
+    turn = advance(replace(QUEUE, is_resumed=True), ending, moment())
+    turn = advance(turn.transaction, Saw(job=PENDING), moment())
+    assert turn.transaction.phase is Phase.WRITE
+
+
+def test_an_attempt_that_does_not_end_is_not_waited_for_without_end_by_who_took_over() -> None:
+    ending = Saw(job=replace(RUNNING, state=JobState.COMPLETING))
+    turn = advance(replace(QUEUE, queue_since_s=None, is_resumed=True), ending, moment())
+    turn = advance(turn.transaction, ending, moment(100.0 + ENDING_LIMIT_S))
+    assert turn.transaction.phase is Phase.WATCH
