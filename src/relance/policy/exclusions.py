@@ -24,8 +24,8 @@ def exclusions(question: Question) -> Choice:
     """The nodes that the next attempt goes without."""
     reasons: list[str] = []
     suspects = _known(_that_count(question, reasons), question, reasons)
-    if suspects and _storm_is_open(question):
-        reasons.append("no node is excluded while a storm is open")
+    if suspects and _storm_may_last(question):
+        reasons.append("no node is excluded in a storm, or before its canary has made a step")
         suspects = ()
     room = min(_room(question))
     if len(suspects) > room:
@@ -72,9 +72,12 @@ def _known(suspects: tuple[Suspect, ...], question: Question, reasons: list[str]
     return tuple(suspect for suspect in suspects if suspect.node in names)
 
 
-def _storm_is_open(question: Question) -> bool:
+def _storm_may_last(question: Question) -> bool:
+    """Whether the shared cause is open, or what was let go first has not shown yet that it is gone."""
     storm = question.fleet.storm
-    return storm is not None and storm.cleared_at is None
+    if storm is None or storm.canary_stepped:
+        return False
+    return storm.cleared_at is None or storm.canary is not None
 
 
 def _room(question: Question) -> tuple[int, int, int]:

@@ -220,10 +220,16 @@ def test_while_a_shared_cause_is_open_an_ended_job_is_parked(name: str) -> None:
     assert advice.decide_again_at == advice.park_until
 
 
-def test_no_node_is_excluded_in_a_storm() -> None:
-    advice = decided(fleet__storm=STORM)
+@pytest.mark.parametrize("storm", [STORM, CLEARED, replace(CLEARED, canary=str(FIRST))])
+def test_no_node_is_excluded_in_a_storm_or_before_its_canary_has_made_a_step(storm: Storm) -> None:
+    advice = decided(fleet__storm=storm)
     assert (advice.action, advice.exclude) == (Remedy.RESTART, ())
     assert any("storm" in reason for reason in advice.reasons)
+
+
+@pytest.mark.parametrize("storm", [replace(CLEARED, canary_stepped=True), replace(CLEARED, canary=None)])
+def test_after_a_storm_a_bad_node_is_excluded_as_before_it(storm: Storm) -> None:
+    assert decided(fleet__storm=storm).action is Remedy.RESTART_EXCLUDING
 
 
 def test_a_parked_job_still_needs_the_guards_that_keep_others_safe() -> None:
