@@ -29,6 +29,7 @@ from tests.acceptance.stands import LIMIT_S, command, happened, relance_on, step
 LIMITS = {"grace_after_boot_s": 0, "storms": NO_STORM}
 PROOF_AFTER_S: Final = 12.0
 CROWD_S: Final = 12
+WAITS: Final = re.compile(r"the next attempt waits (for nodes that are busy|for jobs that come before it|in the queue)")
 PLAN: Final = ClusterPlan(
     node_count=5, partitions=(PartitionPlan(name="gpu", options="Default=YES OverSubscribe=EXCLUSIVE"),)
 )
@@ -76,7 +77,7 @@ def test_the_node_whose_proof_comes_late_is_the_only_one_kept_out_and_the_wait_i
         story = command(site, "explain", item.id)
         assert re.search(r"\d idle|queue", story), story
         assert time.monotonic() - ended_s < 60.0, "the wait was told too late"
-        until(lambda: "queue" in told(site, job).lower(), LIMIT_S, "the wait, told to the owner")
+        until(lambda: WAITS.search(told(site, job)), LIMIT_S, "the wait, told to the owner")
 
         cluster.must("root", ["scancel", str(others[0] if _node_of(site, others[0]) == "gpu004" else others[1])])
         cluster.wait_for_state(job, "RUNNING", time_limit_s=LIMIT_S)

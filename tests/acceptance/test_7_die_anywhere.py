@@ -39,7 +39,6 @@ def case(operation: str, kind: Kind, *, again: bool) -> Case:
 SHORT: Final = (
     case("requeue", Kind.KILL_DURING, again=True),
     case("update", Kind.KILL_BEFORE, again=True),
-    case("update", Kind.KILL_AFTER, again=True),
 )
 LONG: Final = tuple(
     case(operation, kind, again=again) for again in (False, True) for operation in CHANGES for kind in KILLS
@@ -82,7 +81,7 @@ def outcomes(made: list[Lane], cases: tuple[Case, ...]) -> tuple[Findings, list[
 def test_relance_killed_at_a_call_that_changes_something_and_started_again_restarts_the_job_once(
     lease_nodes: Callable[[int], LeasedNodes], open_folder: Path
 ) -> None:
-    """Acceptance test 7, the short form: killed during the requeue, before and after the update."""
+    """Acceptance test 7, the short form: killed during the requeue, and before the update."""
     nodes = lease_nodes(3)
     with lane(nodes.cluster, open_folder / nodes.partition, nodes.partition) as made, witness(nodes.cluster) as seen:
         found, wrong = outcomes([made], SHORT)
