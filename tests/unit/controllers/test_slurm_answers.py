@@ -230,3 +230,17 @@ async def test_a_job_that_left_the_queue_while_it_ran_is_told_of_with_its_end(sl
         report = await scheduler.look()
         (past,) = [row for row in report.past if row.raw_id == "4"]
         assert (past.restart_count, past.state) == (0, JobState.TIMEOUT)
+
+
+async def test_before_what_runs_is_ended_it_is_read_anew_who_works_in_it(slurm: FakeSlurm) -> None:
+    scheduler = slurm.scheduler()
+    job = await scheduler.read("4")
+    assert (job.state, job.somebody_at_work) == (JobState.RUNNING, None)
+    titles, user = "STEPID@USER@START_TIME@NODELIST@NAME@", job.user
+    slurm.put("steps.txt", f"{titles}\n4.0@{user}@1795966500@gpu003@gdb@\n".encode())
+    assert (await scheduler.read("4")).somebody_at_work is None, "nobody is about to end it: not asked again so soon"
+    scheduler.requeue(job)
+    assert "gdb" in str((await scheduler.read("4")).somebody_at_work)
+    slurm.program("squeue", """case "$*" in *--steps*) exit 1 ;; *) cat {folder}/jobs.json ;; esac""")
+    with pytest.raises(SchedulerSilentError, match="steps"):
+        await scheduler.read("4")

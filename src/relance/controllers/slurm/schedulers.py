@@ -62,6 +62,8 @@ class SlurmScheduler:
         self._urgent: dict[str, float] = {}
         self._sent_s = float("-inf")
         self._at_work: dict[str, tuple[int | None, tuple[SlurmStep, ...]]] = {}
+        self._to_end: dict[str, int] = {}
+        """The restart counts of running jobs about which a command was made that ends them."""
         self._made: dict[str, tuple[tuple[object, ...], JobView]] = {}
 
     @property
@@ -119,13 +121,16 @@ class SlurmScheduler:
         if problems := self._meet(job):
             raise SchedulerSilentError(problems[0])
         self._attempts.want_steps(raw_id, self._clock.monotonic())
-        await asyncio.gather(self._account_one(raw_id, urgent=urgent), self._wishes.prepare((job,)))
+        await asyncio.gather(
+            self._account_one(raw_id, urgent=urgent), self._wishes.prepare((job,)), self._see_who_works(job)
+        )
         view = self._view(job, site)
         if view is None:
             raise SchedulerSilentError(f"when job {raw_id} was first submitted cannot be read from accounting")
         return view
 
     def requeue(self, job: JobView) -> Command:
+        self._note_end(job)
         # A person may cancel what runs, or it may complete, between our read and our command: then it stays so.
         return orders.requeue(self._shown(job), if_living=job.state is JobState.RUNNING)
 
@@ -133,6 +138,7 @@ class SlurmScheduler:
         return orders.constrain(self._shown(job), exclude, start_at)
 
     def cancel(self, job: JobView) -> Command:
+        self._note_end(job)
         return orders.cancel(self._shown(job))
 
     async def send(self, command: Command, time_limit_s: float) -> None:
@@ -188,6 +194,7 @@ class SlurmScheduler:
         self._wishes.keep_only(self._queue.jobs.values())
         self._at_work = {raw_id: kept for raw_id, kept in self._at_work.items() if raw_id in self._queue.jobs}
         self._made = {raw_id: kept for raw_id, kept in self._made.items() if raw_id in self._queue.jobs}
+        self._to_end = {raw_id: count for raw_id, count in self._to_end.items() if raw_id in self._queue.jobs}
         owed = self._attempts.owed(now_s)[:_MOST_IDS]
         ids = [*owed, *missed]
         if not ids:
@@ -253,6 +260,17 @@ class SlurmScheduler:
                 own = tuple(step for step in steps if step.job_id in (raw_id, job.shown_id))
                 self._at_work[raw_id] = (job.restart_count, own)
         return []
+
+    async def _see_who_works(self, job: SlurmJob) -> None:
+        """Of a running job that may be about to be ended, see who is at work in it now, and not a while ago.
+
+        Raises SchedulerSilentError: that nobody is cannot be told.
+        """
+        raw_id = str(job.job_id)
+        if not self._lives(raw_id) or self._to_end.get(raw_id) != job.restart_count:
+            return
+        if problems := await self._see_steps([raw_id], urgent=True):
+            raise SchedulerSilentError(problems[0])
 
     async def _record(self, raw_id: str, *, urgent: bool) -> SlurmJob:
         try:
@@ -326,6 +344,10 @@ class SlurmScheduler:
     def _lives(self, raw_id: str) -> bool:
         known = self._attempts.known(raw_id)
         return known is not None and known.state is JobState.RUNNING
+
+    def _note_end(self, job: JobView) -> None:
+        if job.state is JobState.RUNNING:
+            self._to_end[job.raw_id] = job.restart_count
 
     def _shown(self, job: JobView) -> str:
         """The id as commands take it; that of an array's task, as its raw id may stand for the whole array."""
