@@ -23,6 +23,8 @@ from relance.storage.writers import Writer
 T = TypeVar("T")
 
 READERS: Final = 4
+READER_CACHE_KIB: Final = 512
+"""Pages that each reader keeps, a quarter of SQLite's default: the system keeps the file's pages anyway, once for all."""
 JOURNAL_LIMIT_BYTES: Final = 64 * 1024 * 1024
 
 
@@ -112,6 +114,7 @@ def _engine(path: Path, busy_timeout_s: float, *, writes: bool) -> Engine:
             raw.execute(f"PRAGMA journal_size_limit={JOURNAL_LIMIT_BYTES}")
         else:
             raw.execute("PRAGMA query_only=ON")
+            raw.execute(f"PRAGMA cache_size=-{READER_CACHE_KIB}")
 
     if writes:
 
