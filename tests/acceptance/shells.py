@@ -10,7 +10,7 @@ from typing import Final
 PREAMBLE: Final = r"""#!/bin/sh
 say() {
     printf ' [%s] iteration %8d/%8d | consumed samples: %12d | elapsed time per iteration (ms): 500.0 | ' \
-        "$(date '+%F %T.%6N')" "$1" 60 $((8 * $1))
+        "$(date '+%F %T.%6N')" "$1" 30 $((8 * $1))
     printf 'learning rate: 1.0E-04 | global batch size:     8 | lm loss: 2.5E+00 | loss scale: 1.0 | grad norm: 1.0 | '
     printf 'number of skipped iterations:   0 | number of nan iterations:   0 |\n'
     sleep 0.5
@@ -36,7 +36,7 @@ for try in 1 2 3; do
     echo 'WARNING: saving the checkpoint failed, trying again in 3 s'
     sleep 3
 done
-steps 11 40
+steps 11 30
 """
 _NOISE: Final = """{python} -I -S -c '
 import sys, time
@@ -47,7 +47,7 @@ while time.monotonic() < end:
     sys.stdout.flush()
     time.sleep(0.3)
 ' &
-steps 1 60
+steps 1 30
 wait
 """
 _RETRIES: Final = """steps 1 10
@@ -58,7 +58,7 @@ until [ -e done-$SLURM_JOB_ID ]; do
 done
 steps 11 30
 """
-_EXPORT: Final = """steps 1 60
+_EXPORT: Final = """steps 1 30
 each_second {silence} export-$SLURM_JOB_ID
 """
 _SILENT_SAVE: Final = """mkdir -p {folder}
@@ -67,7 +67,7 @@ echo ' successfully saved checkpoint from iteration 10 to {folder} [ t 1/1, p 1/
 steps 11 20
 each_second {silence} {folder}/shard
 echo ' successfully saved checkpoint from iteration 20 to {folder} [ t 1/1, p 1/1 ]'
-steps 21 40
+steps 21 30
 """
 
 

@@ -46,11 +46,11 @@ def trainings(quiet: Quiet) -> list[Training]:
     """The trainings in small."""
     recompiles = f"pause:at=13,s={quiet.silence_s}"
     found = [
-        training("slow-save", 40, "--save-s", str(quiet.silence_s), comment=quiet.wish),
-        training("out-of-memory", 40, "--scenario", "frightening:at=12", "--scenario", recompiles),
-        training("suspended", 40, comment=quiet.wish),
+        training("slow-save", 22, "--save-s", str(quiet.hang_s + 4), comment=quiet.wish),
+        training("out-of-memory", 25, "--scenario", "frightening:at=12", "--scenario", recompiles),
+        training("suspended", 25, comment=quiet.wish),
     ]
-    return [*found, training("debugged", 60, comment=quiet.wish)] if _has_gdb() else found
+    return [*found, training("debugged", 25, comment=quiet.wish)] if _has_gdb() else found
 
 
 def submitted(site: SlurmSite, quiet: Quiet) -> dict[str, int]:
