@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 READERS: Final = 4
 READER_CACHE_KIB: Final = 512
-"""Pages that each reader keeps, a quarter of SQLite's default: the system keeps the file's pages anyway, once for all."""
+"""Pages that each reader keeps, a quarter of SQLite's default: the system keeps the file's pages once for all."""
 JOURNAL_LIMIT_BYTES: Final = 64 * 1024 * 1024
 
 
