@@ -16,6 +16,7 @@ from relance.controllers.slurm.rows import (
     node_view,
     past_attempt,
     ranks_per_node,
+    time_of,
     window_of,
 )  # fmt: skip
 from relance.controllers.slurm.states import hold_of, job_state, node_state
@@ -215,3 +216,10 @@ def test_numbered_rows_are_believed_and_end_where_the_numbers_rise_again() -> No
 def test_a_first_attempt_has_none_before_it_whatever_had_its_id() -> None:
     matched = match(job_with(restart_count=0, submitted_at=300), [row(submitted_at=100), row(submitted_at=300)])
     assert matched.earlier == {}
+
+
+@pytest.mark.parametrize("seconds", [64_060_588_800, 253_402_300_799])
+def test_a_time_that_is_centuries_ahead_stays_ahead(seconds: int) -> None:
+    found = time_of(seconds)
+    assert found is not None
+    assert found.year > 2200

@@ -130,6 +130,22 @@ def test_a_value_of_another_shape_is_refused(key: str, value: object) -> None:
         parse_jobs(json.dumps(whole).encode())
 
 
+@pytest.mark.parametrize("key", ["eligible_time", "deadline", "start_time", "end_time", "preempt_time"])
+@pytest.mark.parametrize("seconds", [64_060_588_800, 1_001_796_053_594, (1 << 64) - 2, -1])
+def test_a_time_that_a_user_may_have_chosen_hides_no_job(key: str, seconds: int) -> None:
+    whole = document()
+    whole["jobs"][3][key] = seconds
+    read = parse_jobs(json.dumps(whole).encode())
+    assert len(read) == len(whole["jobs"])
+
+
+def test_a_begin_that_is_ages_ahead_is_not_taken_for_one_that_has_come() -> None:
+    whole = document()
+    whole["jobs"][3]["eligible_time"] = 1_001_796_053_594
+    read = parse_jobs(json.dumps(whole).encode())[3]
+    assert (read.eligible_at or 0) > 32_503_680_000
+
+
 @pytest.mark.parametrize("record", [None, 7, "job_state", {}, []])
 def test_a_record_that_is_no_job_is_refused_and_not_left_out(record: object) -> None:
     whole = document()

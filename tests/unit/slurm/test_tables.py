@@ -9,6 +9,7 @@ from relance.slurm.parsing.accounting import ACCOUNTING_COLUMNS, parse_accountin
 from relance.slurm.parsing.glances import GLANCE_COLUMNS, parse_glances
 from relance.slurm.parsing.rows import read_rows
 from relance.slurm.parsing.steps import parse_steps
+from relance.slurm.parsing.values import shown_moment
 from relance.slurm.records import AccountedJob, ExitCode
 from tests.unit.slurm.recorded import MARK, RELEASES, SCENES, recorded, table
 
@@ -78,6 +79,13 @@ def test_a_start_that_is_only_expected_changes_nothing() -> None:
     (first,) = parse_glances(table(GLANCE_TITLES, waiting), mark=MARK)
     (second,) = parse_glances(table(GLANCE_TITLES, later), mark=MARK)
     assert first == second
+
+
+def test_a_begin_that_is_ages_ahead_hides_no_glance_and_no_row_of_accounting() -> None:
+    far = "1001796053594"
+    (seen,) = parse_glances(table(GLANCE_TITLES, (*GLANCE_ROW[:5], far, *GLANCE_ROW[6:])), mark=MARK)
+    assert (seen.submitted_at or 0) > 32_503_680_000
+    assert shown_moment("-5", "an eligible time") is None
 
 
 def test_an_empty_queue_is_empty() -> None:

@@ -14,8 +14,8 @@ from relance.slurm.site_records import Reservation, SlurmNode
 
 _LAST_SIGNAL = 64
 _DEVICE = re.compile(r"(?:^|[,:/])(?:gres[:/])?(gpu|mps|shard)(?::([A-Za-z][\w.-]*))?(?:[:=](\d+))?")
-_NEVER_S = 1 << 33
-"""Slurm's marks for "never" lie far beyond this."""
+_FAR_S = 1 << 33
+"""Seconds: the year 2242, which stands for all that is later, so that times can be reckoned with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,10 +181,10 @@ def devices_of(*texts: str | None) -> tuple[str, ...]:
 
 
 def time_of(seconds: int | None) -> datetime | None:
-    """A time of Slurm's; None for none, and for its marks of "never"."""
-    if seconds is None or not 0 < seconds < _NEVER_S:
+    """A time of Slurm's; None for none. One that is centuries ahead stays ahead: it is no time that has come."""
+    if seconds is None or seconds <= 0:
         return None
-    return datetime.fromtimestamp(seconds, UTC)
+    return datetime.fromtimestamp(min(seconds, _FAR_S), UTC)
 
 
 def _exit(exit_code: ExitCode | None, derived: ExitCode | None) -> tuple[int | None, int | None]:

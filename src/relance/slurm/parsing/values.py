@@ -15,15 +15,16 @@ from relance.slurm.errors import UnreadableError
 from relance.slurm.records import ExitCode
 
 _STATE_WORD = re.compile(r"[A-Z][A-Z0-9_]*\Z", re.ASCII)
-_EPOCH = re.compile(r"\d{1,12}\Z", re.ASCII)
+_EPOCH = re.compile(r"-?\d{1,20}\Z", re.ASCII)
 _ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\Z", re.ASCII)
 _LAST_SECOND = 253_402_300_799
-"""The end of the year 9999: behind jobs without a limit Slurm expects starts thousands of years ahead (seen)."""
+"""The end of the year 9999, which stands for all that is later: behind jobs without a limit Slurm expects starts
+thousands of years ahead (seen), and a user may ask for any begin (seen: the year 33715, on 22.05)."""
+_MARK = (1 << 64) - 1
+"""Nothing that Slurm shows is larger."""
 _DURATION = re.compile(r"(?:(\d{1,6})-)?(\d{1,6}):(\d\d):(\d\d)\Z", re.ASCII)
 _SHORT_DURATION = re.compile(r"(\d{1,6}):(\d\d)(?:\.\d+)?\Z", re.ASCII)
 _NOT_SHOWN = frozenset({"", "N/A", "n/a", "None", "NONE", "Unknown", "(null)", "INVALID", "Invalid"})
-_MAX_TIME = 1 << 35
-"""Seconds: the year 3058; larger values are marks such as NO_VAL."""
 
 
 def unreadable(what: str, value: object) -> UnreadableError:
@@ -55,13 +56,14 @@ def positive(record: Mapping[str, object], key: str) -> int | None:
 
 
 def moment(record: Mapping[str, object], key: str) -> int | None:
-    """A time in seconds since 1970; None for 0, which is Slurm's "never"."""
-    value = number(record, key)
-    if value is None or value == 0:
-        return None
-    if not 0 < value < _MAX_TIME:
+    """A time in seconds since 1970, the year 9999 at the latest; None for 0, which is Slurm's "never", or before it.
+
+    Users choose some of them: none may make the whole answer unreadable.
+    """
+    value = number(record, key) or 0
+    if abs(value) > _MARK:
         raise unreadable(key, value)
-    return value
+    return _bounded(value)
 
 
 def text(record: Mapping[str, object], key: str) -> str | None:
@@ -111,8 +113,8 @@ def exit_code(record: Mapping[str, object], key: str) -> ExitCode | None:
 
 def shown_moment(shown: str, what: str) -> int | None:
     """A time in a text: seconds since 1970, as asked for, or ISO without a zone, which is then UTC; None: not shown."""
-    if _EPOCH.match(shown) and int(shown) <= _LAST_SECOND:
-        return int(shown) or None
+    if _EPOCH.match(shown):
+        return _bounded(int(shown))
     if shown in _NOT_SHOWN:
         return None
     if _ISO.match(shown) is None:
@@ -121,6 +123,10 @@ def shown_moment(shown: str, what: str) -> int | None:
         return int(datetime.fromisoformat(shown).replace(tzinfo=UTC).timestamp())
     except ValueError:
         raise unreadable(what, shown) from None
+
+
+def _bounded(seconds: int) -> int | None:
+    return min(seconds, _LAST_SECOND) if seconds > 0 else None
 
 
 def shown_number(shown: str, what: str) -> int | None:
