@@ -19,9 +19,9 @@ HEAD = """# Command line
 
 Verbs that ask a server find it and its token by `--server` and `--token-file`, else by `RELANCE_SERVER` and
 `RELANCE_TOKEN_FILE`, else by the files of the state folder (`RELANCE_STATE_DIR`, default `~/.local/state/relance`):
-on the machine of the server nothing has to be said. On a login node the address is in `/etc/relance/server`, and munge proves
-who asks ([](../how-to/for-researchers.md)). `--json` prints values for programs. There are no colours where
-the output is no terminal, or `NO_COLOR` is set. [Exit codes](exit-codes.md) say what went wrong.
+on the machine of the server nothing has to be said. On a login node the address is in `/etc/relance/server`, and
+munge proves who asks ([](../how-to/for-researchers.md)). `--json` prints values for programs. There are no colours
+where the output is no terminal, or `NO_COLOR` is set. [Exit codes](exit-codes.md) say what went wrong.
 """
 
 

@@ -155,7 +155,7 @@ def _break(made: Rig, each: Quiet) -> float | None:
         return _confirmed_at(made, each.job) if each.name == "hang" else _found_at(made, each.job)
 
     stored = until(stored_at, 60.0 + extra_s, f"a finding of {each.name}")
-    return round((stored - at).total_seconds() - extra_s, 3) if stored is not None else None
+    return round((stored - at).total_seconds() - extra_s, 3)
 
 
 def _found_at(made: Rig, job: int) -> datetime | None:

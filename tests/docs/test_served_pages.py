@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -52,7 +53,7 @@ async def test_the_page_of_metrics_has_every_metric_with_its_kind_and_labels() -
     made = World()
     app = create_app(made.parts)
     registries = (app.state.metrics.registry, PROCESS_METRICS)
-    collectors = {
+    collectors: set[Any] = {
         each
         for registry in registries
         for each in registry._collector_to_names  # noqa: SLF001 - the registry lists them nowhere else

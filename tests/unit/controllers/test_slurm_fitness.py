@@ -74,7 +74,7 @@ def test_the_scheduler_s_own_account_is_refused_like_root() -> None:
     [
         ("release", {"release": "21.08.8"}, Level.WARN, "update Slurm before act"),
         ("release", {"release": "26.05.1"}, Level.WARN, "stay in observe"),
-        ("release", {"release": "devel"}, Level.WARN, ""),
+        ("release", {"release": "devel"}, Level.UNREADABLE, "scontrol --version"),
         ("min_job_age", {"min_job_age_s": 0}, Level.OK, ""),
         ("min_job_age", {"min_job_age_s": 3600}, Level.OK, ""),
         ("min_job_age", {"min_job_age_s": 300}, Level.WARN, "MinJobAge=3600"),

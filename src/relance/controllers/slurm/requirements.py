@@ -28,7 +28,8 @@ def _release(facts: ControlFacts) -> Fitness:
     read = f"Slurm {facts.release}"
     number = release_number(facts.release)
     if number is None:
-        return Fitness(name="release", level=Level.WARN, text="this is no release that Relance knows", read=read)
+        text, remedy = "this is no release that Relance knows", "`scontrol --version` should say something like 24.11.5"
+        return Fitness(name="release", level=Level.UNREADABLE, text=text, remedy=remedy, read=read)
     if number[:2] < OLDEST:
         text, remedy = "older than what Relance was tried on (22.05 to 25.11)", "update Slurm before act"
         return Fitness(name="release", level=Level.WARN, text=text, remedy=remedy, read=read)

@@ -13,7 +13,7 @@ from relance.recovery.proving.values import MOST_LISTED, Ends, FalseEnd, subject
 
 
 def ends(cases: Iterable[Case], progress: Mapping[AttemptKey, Progress]) -> Ends:
-    """How many such advices there were, and which of them were wrong.
+    """How often such advice was given, and when it was wrong.
 
     An advice counts once per incident, from its first generation that might begin. It was wrong if the newest step of
     the same attempt has a later time than that. `progress` is asked for attempts that were not measured at their end:
