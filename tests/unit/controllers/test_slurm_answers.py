@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from relance.controllers.slurm import questions
+from relance.controllers.slurm import attempts, questions
 from relance.domain.views import JobState
 from relance.ports.schedulers import JobGoneError, SchedulerRefusedError, SchedulerSilentError
 from tests.unit.controllers.fake_slurm import FakeSlurm
@@ -37,6 +37,17 @@ async def test_a_look_at_any_release_shows_the_whole_queue(tmp_path: Path, relea
     assert (past.restart_count, past.state) == (0, JobState.REQUEUED)
     (first,) = [job for job in report.jobs if job.raw_id == "1"]
     assert first.first_submitted_at.timestamp() == 1795966000
+
+
+async def test_a_job_whose_first_attempt_accounting_lacks_is_only_watched(
+    slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attempts, "_FIRST_WAIT_S", 0.0)
+    report = await slurm.scheduler().look()
+    assert report.complete
+    (again,) = [job for job in report.jobs if job.restart_count]
+    assert "accounting lacks its first attempt" in again.only_watched
+    assert not any("first attempt" in job.only_watched for job in report.jobs if not job.restart_count)
 
 
 async def test_a_quiet_queue_costs_one_question_a_look(slurm: FakeSlurm) -> None:

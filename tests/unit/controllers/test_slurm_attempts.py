@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from relance.controllers.slurm.attempts import Attempts
 from relance.slurm.records import AccountedJob, AccountedStep
 from tests.unit.slurm.recorded import job_with
@@ -27,3 +29,49 @@ def test_what_steps_showed_while_a_job_ran_tells_nothing_of_who_ended_it() -> No
     ended = replace(STEP, state="CANCELLED", cancelled_by=1001, ended_at=200)
     told = attempts.learn(FAILED, [replace(ROW, state="FAILED", ended_at=200, steps=(ended,))], 3.0)
     assert [step.cancelled_by for step in told.steps or ()] == [1001]
+
+
+AGAIN = job_with(submitted_at=300, started_at=310, restart_count=2)
+FIRST_ROW = replace(ROW, state="REQUEUED", ended_at=150, steps=())
+SECOND_ROW = replace(FIRST_ROW, submitted_at=200, started_at=210, ended_at=250)
+CURRENT_ROW = replace(ROW, submitted_at=300, started_at=310)
+
+
+def test_a_first_attempt_that_accounting_has_gives_the_job_its_key_at_once() -> None:
+    attempts = Attempts("alpha")
+    attempts.meet(AGAIN)
+    known = attempts.learn(AGAIN, [FIRST_ROW, SECOND_ROW, CURRENT_ROW], 0.0)
+    assert known.is_first_sure
+    assert known.first_submitted_at is not None
+    assert known.first_submitted_at.timestamp() == 100
+
+
+@pytest.mark.parametrize(
+    "rows", [[], [CURRENT_ROW], [SECOND_ROW, CURRENT_ROW]], ids=["nothing", "the current one", "all but the first"]
+)
+def test_however_often_accounting_answers_without_the_first_attempt_no_other_is_taken_for_it(
+    rows: list[AccountedJob],
+) -> None:
+    attempts = Attempts("alpha")
+    attempts.meet(AGAIN)
+    for tries in range(10):
+        assert attempts.learn(AGAIN, rows, tries * 1.9).first_submitted_at is None
+    # Later it is told of, so that the cluster can be told of as a whole; but not as a job whose key is known.
+    stand_in = attempts.learn(AGAIN, rows, 20.0)
+    assert stand_in.first_submitted_at is not None
+    assert not stand_in.is_first_sure
+    assert attempts.owed(100.0) == ["12"]
+    # slurmdbd has caught up.
+    known = attempts.learn(AGAIN, [FIRST_ROW, SECOND_ROW, CURRENT_ROW], 100.0)
+    assert known.is_first_sure
+    assert known.first_submitted_at is not None
+    assert known.first_submitted_at.timestamp() == 100
+    assert {attempt.first_submitted_at for attempt in known.past} == {known.first_submitted_at}
+    assert attempts.owed(100.0) == []
+
+
+def test_accounting_that_is_away_tells_nothing_of_the_first_attempt_however_long_that_is() -> None:
+    attempts = Attempts("alpha")
+    attempts.meet(AGAIN)
+    assert attempts.learn(AGAIN, None, 0.0).first_submitted_at is None
+    assert attempts.learn(AGAIN, None, 1000.0).first_submitted_at is None

@@ -22,8 +22,13 @@ _AGAIN_S = (0.0, 0.3, 0.5, 0.5, 1.0, 1.0, 2.0, 5.0, 15.0, 60.0)
 _FRESH_TRIES = 4
 _STEPS_LAG_TRIES = 8
 """So often (10 s and more) a step that runs on in accounting is taken for one whose end has not been told yet."""
-_FIRST_TRIES = 3
-"""So often accounting is asked for a first attempt that it does not have."""
+_FIRST_WAIT_S = 20.0
+"""For so long a job is not told of whose first attempt accounting answers without: slurmdbd may be behind."""
+FIRST_NOT_KNOWN = (
+    "when it was first submitted is not known: accounting lacks its first attempt, so what was decided about the job "
+    "before may be missed; it is served again once sacct shows that attempt"
+)
+"""Why a job is only watched whose key rests on a submission that may not be its first."""
 _LIVING_MISSING_S = 10.0
 _LIVING_AGAIN_S = 20.0
 _GONE_FOR_S = 600.0
@@ -35,12 +40,15 @@ class Known:
     """What is remembered of one job.
 
     `steps` are those of the attempt `restart_count`; None: not read. `asked_s` and `tries` say when accounting was
-    asked last (monotonic) and how often without an answer that settles the matter.
+    asked last (monotonic) and how often without an answer that settles the matter. `is_first_sure` False: the first
+    submission stands for the oldest one that is known. `lacking_since_s`: since when accounting answers without it.
     """
 
     restart_count: int
     submitted_at: datetime
     first_submitted_at: datetime | None
+    is_first_sure: bool = False
+    lacking_since_s: float | None = None
     past: tuple[PastAttempt, ...] = ()
     ends: dict[int, PastAttempt] = field(default_factory=dict)
     steps: tuple[StepView, ...] | None = None
@@ -90,7 +98,8 @@ class Attempts:
         if known is not None and not self._is_same(raw_id, known, count, at):
             known = None
         if known is None:
-            known = Known(restart_count=count, submitted_at=at, first_submitted_at=at if count == 0 else None)
+            first = at if count == 0 else None
+            known = Known(restart_count=count, submitted_at=at, first_submitted_at=first, is_first_sure=count == 0)
             if not self.has_accounting:
                 # There is nobody to ask when it was first submitted.
                 known = replace(known, first_submitted_at=at)
@@ -143,18 +152,20 @@ class Attempts:
         raw_id = str(job.job_id)
         known = self._known[raw_id]
         matched = match(job, rows or ())
-        first = known.first_submitted_at or _first(matched, known)
+        if rows is not None:
+            known = _with_first(known, matched, now_s)
+        first = known.first_submitted_at
         if rows is None or first is None:
             self._known[raw_id] = replace(known, asked_s=now_s, tries=known.tries + 1)
             return self._known[raw_id]
-        past = {attempt.restart_count: attempt for attempt in known.past} | {
+        # What was told under a submission that turned out not to be the first is told anew.
+        past = {attempt.restart_count: replace(attempt, first_submitted_at=first) for attempt in known.past} | {
             count: _best(past_attempt(row, count, first), known.ends.get(count))
             for count, row in matched.earlier.items()
             if row.ended_at is not None
         }
         found = replace(
             known,
-            first_submitted_at=first,
             past=tuple(past[count] for count in sorted(past)),
             asked_s=now_s,
             tries=known.tries + 1,
@@ -215,7 +226,7 @@ class Attempts:
         """Whether accounting has told all that it has to tell of a job in this state."""
         if not self.has_accounting:
             return True
-        return known.is_whole and (known.is_settled or not known.state.is_over)
+        return known.is_first_sure and known.is_whole and (known.is_settled or not known.state.is_over)
 
 
 def match(job: SlurmJob, rows: Iterable[AccountedJob]) -> Matched:
@@ -251,13 +262,26 @@ def _numbered(before: Sequence[AccountedJob], count: int) -> dict[int, Accounted
     return found
 
 
-def _first(matched: Matched, known: Known) -> datetime | None:
-    """When the job was first submitted; where accounting lacks that attempt for good, the oldest submission known."""
-    if 0 not in matched.earlier and known.tries < _FIRST_TRIES:
-        return None
+def _with_first(known: Known, matched: Matched, now_s: float) -> Known:
+    """When the job was first submitted, as far as accounting tells.
+
+    Where it lacks that attempt, the oldest submission known stands in after a while. That gives the job another key,
+    under which nothing decided on it is found: so nothing is done with it until the first attempt shows.
+    """
+    if known.is_first_sure:
+        return known
+    if (row := matched.earlier.get(0)) is not None and row.submitted_at is not None:
+        first = _moment(row.submitted_at, known.submitted_at)
+        return replace(known, first_submitted_at=first, is_first_sure=True, lacking_since_s=None)
+    if known.first_submitted_at is not None:
+        return known
+    since_s = now_s if known.lacking_since_s is None else known.lacking_since_s
+    if now_s - since_s < _FIRST_WAIT_S:
+        return replace(known, lacking_since_s=since_s)
     rows = [row for _, row in sorted(matched.earlier.items())]
     seconds = next((row.submitted_at for row in rows if row.submitted_at is not None), None)
-    return known.submitted_at if seconds is None else _moment(seconds, known.submitted_at)
+    oldest = known.submitted_at if seconds is None else _moment(seconds, known.submitted_at)
+    return replace(known, first_submitted_at=oldest, lacking_since_s=since_s)
 
 
 def _moment(seconds: int, like: datetime) -> datetime:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from relance.controllers.slurm import orders
-from relance.controllers.slurm.attempts import Attempts, Known
+from relance.controllers.slurm.attempts import FIRST_NOT_KNOWN, Attempts, Known
 from relance.controllers.slurm.budgets import Interval
 from relance.controllers.slurm.kinds import only_watched
 from relance.controllers.slurm.logs import logs_of
@@ -317,6 +317,7 @@ class SlurmScheduler:
             log_notes=notes,
             somebody_at_work=somebody_at_work(job, steps if are_known else None),
             only_watched=self._not_served(job, site)
+            or ("" if known.is_first_sure else FIRST_NOT_KNOWN)
             or only_watched(job, self._wishes.own_wish(job), site.facts.release),
         )
         return job_view(job, told)
