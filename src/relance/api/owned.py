@@ -9,7 +9,7 @@ from relance.domain.stages import Stage
 from relance.recovery import subjects
 from relance.recovery.commands import CommandRefusedError
 from relance.recovery.owning import signature, switched_by_another
-from relance.recovery.subjects import NotKnownError
+from relance.recovery.subjects import NotKnownError, Own
 from relance.serving.identities import Identity
 from relance.serving.owners import Owner
 from relance.serving.parts import ServerParts
@@ -50,6 +50,6 @@ async def check_switch(who: Identity | Owner, parts: ServerParts, job: str, stag
 
 async def _own(who: Owner, parts: ServerParts, job: str, cluster: str | None = None) -> JobRecord:
     try:
-        return await subjects.job_meant(parts.history, job, who.uid, cluster)
+        return await subjects.job_meant(parts.history, job, Own(uid=who.uid, clusters=who.clusters), cluster)
     except NotKnownError as error:
         raise ProblemError(replace(problem_of(error), remedy=_ONLY_OWN)) from error

@@ -141,7 +141,8 @@ async def _wire(
 
 
 def _owners(wanted: MungeSettings) -> Owners:
-    return Owners(Munge(decode=wanted.command, socket=wanted.socket) if wanted.enabled else None)
+    munge = Munge(decode=wanted.command, socket=wanted.socket) if wanted.enabled else None
+    return Owners(munge, frozenset(wanted.clusters) or None)
 
 
 def _bind(host: str, port: int) -> socket.socket:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator, model_validator
 
 from relance.config.limits import read_limits
 from relance.domain.limits import Limits
@@ -142,6 +142,9 @@ class MungeSettings(_Strict):
     """The socket of that munged; empty: where munge itself looks."""
     command: tuple[str, ...] = Field(default=("unmunge",), min_length=1)
     """The command (argument list) that decodes a credential."""
+    clusters: tuple[str, ...] = ()
+    """Clusters whose users have the uids that a credential proves. Needed where several clusters are served: the same
+    uid may be somebody else there."""
 
 
 class ServerSettings(_Strict):
@@ -267,6 +270,18 @@ class Settings(_Strict):
                 message = f"two clusters have the {kind} {twice}"
                 raise ValueError(message)
         return clusters
+
+    @model_validator(mode="after")
+    def _says_whose_uids(self) -> Self:
+        """One uid may be two people on two clusters; which of them a credential proves has to be said."""
+        wanted, names = self.server.munge, tuple(cluster.name for cluster in self.clusters)
+        if unknown := [name for name in wanted.clusters if name not in names]:
+            message = f"server.munge.clusters names {', '.join(unknown)}, which is no cluster of these settings"
+            raise ValueError(message)
+        if wanted.enabled and len(names) > 1 and not wanted.clusters:
+            message = f"server.munge.clusters has to say on which of {', '.join(names)} a proven uid is the same person"
+            raise ValueError(message)
+        return self
 
     def cluster(self, name: str) -> ClusterSettings | None:
         """The settings of one cluster."""

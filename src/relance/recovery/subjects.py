@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from relance.domain.records import JobRecord
 from relance.ports.histories import History, IncidentRow
 
@@ -19,17 +21,29 @@ class AmbiguousError(LookupError):
         self.candidates = candidates
 
 
-async def job_meant(history: History, text: str, owner_uid: int | None = None, cluster: str | None = None) -> JobRecord:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Own:
+    """Whose jobs there are for somebody: those of a uid, on the clusters where it is theirs (None: on all)."""
+
+    uid: int
+    clusters: frozenset[str] | None = None
+
+    def has(self, record: JobRecord) -> bool:
+        """Whether it is a job of theirs."""
+        return record.owner_uid == self.uid and (self.clusters is None or record.job.cluster in self.clusters)
+
+
+async def job_meant(history: History, text: str, own: Own | None = None, cluster: str | None = None) -> JobRecord:
     """The job with this key, else with this raw id, else with this name. An id that was used again means the newest.
 
-    With `owner_uid`, other people's jobs are not there at all: nothing tells one from a job that does not exist. A job
+    With `own`, other people's jobs are not there at all: nothing tells one from a job that does not exist. A job
     of `cluster` is preferred. Raises NotKnownError, or AmbiguousError when a name is shared, or an id is known on
     several clusters.
     """
     text = text.strip()
     found = await history.find_jobs(text) if text else ()
-    if owner_uid is not None:
-        found = tuple(record for record in found if record.owner_uid == owner_uid)
+    if own is not None:
+        found = tuple(record for record in found if own.has(record))
     found = tuple(record for record in found if cluster in (None, record.job.cluster)) or found
     if not found:
         raise NotKnownError(f"no job is known by {text!r}")

@@ -37,17 +37,22 @@ NOT_FOR_OWNERS = Problem(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
-    """Somebody whose uid is proven; uid 0 is an owner like any other."""
+    """Somebody whose uid is proven; uid 0 is an owner like any other.
+
+    `clusters` are those whose users have this uid; None: all. On another cluster the same number may be somebody else.
+    """
 
     uid: int
+    clusters: frozenset[str] | None = None
 
 
 class Owners:
     """Tells which owner sent a request. `munge` None: the site has not switched it on."""
 
-    def __init__(self, munge: Munge | None = None) -> None:
-        """Decode as `munge` says."""
+    def __init__(self, munge: Munge | None = None, clusters: frozenset[str] | None = None) -> None:
+        """Decode as `munge` says; a credential proves a uid of these clusters (None: of all that are served)."""
         self._munge = munge
+        self._clusters = clusters
         self._turns = asyncio.Semaphore(_AT_ONCE)
         self._waiting = 0
 
@@ -67,7 +72,7 @@ class Owners:
             host=request.headers.get("host", ""),
             body=await request.body(),
         )
-        return Owner(uid=await self._uid_of(text.strip(), asked, self._munge))
+        return Owner(uid=await self._uid_of(text.strip(), asked, self._munge), clusters=self._clusters)
 
     async def _uid_of(self, text: str, asked: Asked, munge: Munge) -> int:
         if self._waiting >= _WAITING:

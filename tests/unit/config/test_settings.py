@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
-from relance.config import SettingError, load_settings, read_secret
+from relance.config import SettingError, Settings, load_settings, read_secret
 
 
 def _load(tmp_path: Path, text: str) -> object:
@@ -104,3 +105,13 @@ def test_a_secret_that_others_can_read_is_refused(tmp_path: Path) -> None:
         read_secret(file)
     file.chmod(0o600)
     assert read_secret(file) == "abc"
+
+
+def test_with_several_clusters_it_has_to_be_said_whose_uids_munge_proves(tmp_path: Path) -> None:
+    both = {"clusters": [{"name": "alpha"}, {"name": "beta"}], "state_dir": str(tmp_path)}
+    with pytest.raises(ValidationError, match=r"server\.munge\.clusters has to say on which of alpha, beta"):
+        Settings.model_validate({**both, "server": {"munge": {"enabled": True}}})
+    with pytest.raises(ValidationError, match="names gamma"):
+        Settings.model_validate({**both, "server": {"munge": {"enabled": True, "clusters": ["gamma"]}}})
+    said = Settings.model_validate({**both, "server": {"munge": {"enabled": True, "clusters": ["beta"]}}})
+    assert said.server.munge.clusters == ("beta",)
