@@ -224,11 +224,14 @@ def settled_at(question: Question) -> datetime:
 
 
 def unread_until(question: Question) -> datetime | None:
-    """How long to wait for logs that are followed and not yet read to the attempt's end; None: not at all."""
+    """How long to wait for logs that are followed and not yet read to the attempt's end; None: not at all.
+
+    An end that is heard of late, as after our own restart, leaves the watcher no less time to read.
+    """
     ended = ended_at(question)
     if place_of(question) is not Place.OVER or ended is None or question.read_to is None or question.read_to >= ended:
         return None
-    return ended + timedelta(seconds=question.limits.read_wait_s)
+    return max(ended, question.incident.opened_at) + timedelta(seconds=question.limits.read_wait_s)
 
 
 GUARDS: tuple[GuardRule, ...] = (

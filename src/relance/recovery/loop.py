@@ -195,8 +195,9 @@ class Loop:
         return with_canary(storm, rows, now)
 
     def _is_watched(self, cluster: str, rules: ClusterRules, now: datetime) -> bool:
-        heard = self._live.watched_at.get(cluster)
-        return heard is not None and (now - heard).total_seconds() <= rules.watcher_lost_s
+        # A server that has just started has not heard of a watcher yet, which is no sign that there is none.
+        heard = self._live.watched_at.get(cluster, self._started_at)
+        return (now - heard).total_seconds() <= rules.watcher_lost_s
 
     async def progress_of(self, record: JobRecord) -> dict[AttemptKey, Progress]:
         """The newest progress of each attempt of a job: what was said last, else what is stored."""

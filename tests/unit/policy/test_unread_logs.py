@@ -57,3 +57,10 @@ def test_a_person_s_decision_in_the_scheduler_s_books_waits_for_nothing() -> Non
     job = replace(asked.fleet.job, cancelled_by=1000) if asked.fleet.job is not None else None
     advice = decide(with_(asked, read_to=at(3500), now=at(3601), fleet=replace(asked.fleet, job=job)))
     assert (advice.action, advice.hold) == (Remedy.NONE, False)
+
+
+def test_an_end_that_is_heard_of_late_leaves_as_much_time_to_read_the_logs() -> None:
+    asked = with_(question(), limits=Limits(settle_s=0.0), incident__opened_at=at(4000), verdict__last_root_at=None)
+    unread = decide(with_(asked, read_to=at(0), now=at(4001), fleet=replace(asked.fleet, as_of=at(4001))))
+    waited = decide(with_(asked, read_to=at(0), now=at(4006), fleet=replace(asked.fleet, as_of=at(4006))))
+    assert (unread.hold, waited.hold) == (True, False)
