@@ -69,6 +69,7 @@ def show(screen: Screen, found: ClusterCheck) -> None:
             for point in points
         ),
         empty="nothing was asked",
+        sentences=("read", "which means", "what mends it"),
     )
     for stage, is_fit in (("observe", found.fit_for_observe), ("act", found.fit_for_act)):
         screen.fact(f"for {stage}", "fit" if is_fit else "not fit", "good" if is_fit else "bad")

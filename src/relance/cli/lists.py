@@ -41,6 +41,7 @@ def jobs(ask: Asking, /, cluster: str | None, user: str | None, limit: int) -> N
             for row in rows
         ),
         empty="no job was seen yet",
+        sentences=("in short",),
     )
 
 
@@ -70,7 +71,7 @@ def incidents(ask: Asking, /, open_only: bool, cluster: str | None, limit: int) 
                 clock(item.opened_at),
                 f"{item.job.raw_id} {item.name}",
                 item.user,
-                wordings.name(item.cause) or "not judged yet",
+                wordings.name(item.cause) or ("not judged" if item.end else "not judged yet"),
                 wordings.nodes(item.suspects) if item.suspects else "-",
                 shown(wordings.name((item.end or item.state).value), tone(item.end or item.state)),
                 item.next,
@@ -78,6 +79,7 @@ def incidents(ask: Asking, /, open_only: bool, cluster: str | None, limit: int) 
             for item in items
         ),
         empty="no incident is open" if open_only else "no incident so far",
+        sentences=("what happens next",),
     )
 
 
@@ -106,6 +108,7 @@ def advice(ask: Asking, /, cluster: str | None) -> None:
             for row in rows
         ),
         empty="no advice is in force",
+        sentences=("what", "why", "waits for"),
     )
 
 
@@ -142,6 +145,7 @@ def nodes(ask: Asking, /, cluster: str | None, every: bool) -> None:  # noqa: FB
             if every or not row.state.takes_work or row.exclusions or row.suspicions
         ),
         empty="no node is down, kept out or suspected" if rows else "no node is known yet",
+        sentences=("reason", "jobs", "kept out", "suspected"),
     )
 
 
@@ -160,6 +164,7 @@ def history(ask: Asking, /, after: int | None, job: str | None, limit: int) -> N
         ("#position", "at (UTC)", "about", "event", "what", "detail"),
         ((str(row.position), clock(row.at), row.stream, row.event, row.title, row.detail) for row in rows),
         empty="nothing has happened",
+        sentences=("detail",),
     )
 
 

@@ -76,7 +76,7 @@ def show_incident(screen: Screen, story: IncidentStory) -> None:
     screen.line(f"{wordings.name(item.cause) or 'incident'}: {wordings.name(state.value)}", tone(state))
     screen.fact("incident", item.id)
     screen.fact("job", f"{row.name} ({row.job.raw_id}) of {row.user}, attempt {item.attempt.restart_count + 1}")
-    screen.fact("whose fault", story.fault or "not judged yet")
+    screen.fact("whose fault", story.fault or ("not judged" if item.end else "not judged yet"))
     if story.happened:
         screen.fact("what happened", story.happened)
     if story.quote is not None:
