@@ -54,8 +54,10 @@ def _promotion(
     days = (now - max(began, since)).total_seconds() / _DAY_S
     found = ends(cases, progress)
     missing: list[str] = []
-    if days < ENOUGH_DAYS and (now - since).total_seconds() < ENOUGH_DAYS * _DAY_S:
-        missing.append(f"this report looks back {days:.0f} days, {ENOUGH_DAYS:.0f} are needed: ask for --since 30d")
+    looked = (now - since).total_seconds() / _DAY_S
+    if days < ENOUGH_DAYS and looked < ENOUGH_DAYS:
+        known = f"{days:.0f} of the {looked:.0f} days that this report looks back"
+        missing.append(f"it knows {known}, and {ENOUGH_DAYS:.0f} are needed: --since 30d looks further")
     elif days < ENOUGH_DAYS:
         missing.append(f"watched for {days:.0f} of {ENOUGH_DAYS:.0f} days")
     if len(cases) < ENOUGH_INCIDENTS:

@@ -246,7 +246,9 @@ def test_a_partition_is_ready_by_figures_after_enough_days_and_incidents_without
     assert (ready.partition, ready.ready, ready.missing) == ("gpu", True, ())
     assert (other.partition, other.ready, other.missing) == ("small", False, ("1 of 30 incidents",))
     early = report(*records, until_h=24 * 3).promotions[0]
-    assert early.missing == ("this report looks back 3 days, 14 are needed: ask for --since 30d",)
+    assert early.missing == (
+        "it knows 3 of the 3 days that this report looks back, and 14 are needed: --since 30d looks further",
+    )
 
 
 def test_one_false_end_speaks_against_promotion() -> None:
