@@ -50,9 +50,10 @@ class Blind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saw:
-    """A fresh read of the job."""
+    """A fresh read of the job; `took_s` from its begin to its answer."""
 
     job: JobView
+    took_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +78,12 @@ class Answered:
     text: str = ""
 
 
-Seen = Looked | Blind | Saw | Missing | Unreadable | Answered
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Late:
+    """The command was not sent: the read that allowed it had become too old."""
+
+
+Seen = Looked | Blind | Saw | Missing | Unreadable | Answered | Late
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,6 +165,14 @@ class Transaction:
     is_resumed: bool = False
     """Taken up again after a crash, or from another controller."""
     job: JobView | None = None
+    read_took_s: float = 0.0
+    """How long the newest read of the job took."""
+    slow_reads: int = 0
+    """How many reads in a row took too long for a command to follow."""
+    late_sends: int = 0
+    """How often, since the last command, the read was too old when one was about to be sent."""
+    is_left: bool = False
+    """No update is tried any more: the scheduler starts the job as it is."""
     report: ClusterReport | None = None
     looked_at_s: float | None = None
     parked: Parked | None = None

@@ -10,10 +10,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from relance.controlling import updates
+from relance.controlling.freshness import not_fresh, too_late
 from relance.controlling.moves import (
     Answered,
     Blind,
     End,
+    Late,
     Leave,
     Look,
     Looked,
@@ -30,9 +32,9 @@ from relance.controlling.moves import (
     Unreadable,
     elapsed_s,
 )
-from relance.controlling.paces import COMMAND_LIMIT_S, SETTLE_S
+from relance.controlling.paces import COMMAND_LIMIT_S, READ_AGE_S, SETTLE_S
 from relance.controlling.state_tables import Case, Course, ruling
-from relance.controlling.updates import ENDING_LIMIT_S, LOOK_AGE_S, abandon, job_changed, twin_of
+from relance.controlling.updates import ENDING_LIMIT_S, abandon, job_changed, twin_of
 from relance.domain.advice import ActionEnd, ActionKind
 from relance.domain.ledgers import Outcome, Verb
 from relance.domain.views import ClusterReport, JobState, JobView
@@ -57,10 +59,14 @@ def advance(transaction: Transaction, seen: Seen, now: Moment) -> Turn:
             return _looked(transaction, seen.report, now)
         case Answered():
             return _answered(transaction, seen, now)
+        case Late():
+            return too_late(transaction, now)
         case Saw(job=job) if job.state is JobState.UNKNOWN:
             return _unreadable(transaction, "the job's state cannot be read", now)
         case Saw():
-            return _saw(replace(transaction, silent_since_s=None), seen.job, now)
+            slow_reads = transaction.slow_reads if seen.took_s >= READ_AGE_S else 0
+            read = replace(transaction, silent_since_s=None, read_took_s=seen.took_s, slow_reads=slow_reads)
+            return _saw(read, seen.job, now)
 
 
 def first_step(transaction: Transaction) -> Look | Read:
@@ -95,8 +101,8 @@ def _check(transaction: Transaction, job: JobView, now: Moment) -> Turn:
             return Turn(transaction=transaction, step=abandon(now.leave_reason))
         if now.leave is Leave.WAIT:
             return Turn(transaction=transaction, step=Read(after_s=transaction.pace.poll_s))
-    if transaction.looked_at_s is None or now.monotonic_s - transaction.looked_at_s > LOOK_AGE_S:
-        return Turn(transaction=transaction, step=Look())
+    if not_yet := not_fresh(transaction, now):
+        return not_yet
     if transaction.began.kind is not ActionKind.CANCEL and (twin := twin_of(transaction, job, ended=job.ended_at)):
         return _not_beside(transaction, job, twin)
     rule = ruling(_case(transaction, job))
@@ -145,7 +151,7 @@ def _send(transaction: Transaction, send: Send, *notes: Note) -> Turn:
 
 def _answered(transaction: Transaction, answer: Answered, now: Moment) -> Turn:
     sent = transaction.sent
-    known = replace(transaction, sent=None)
+    known = replace(transaction, sent=None, late_sends=0)
     match sent.verb if sent else None:
         case Verb.REQUEUE:
             return _requeue_answered(known, answer, now)

@@ -16,6 +16,7 @@ from relance.controlling.moves import (
     Answered,
     Blind,
     End,
+    Late,
     Leave,
     Look,
     Looked,
@@ -79,8 +80,10 @@ class Carrying:
     async def carry_out(self) -> Ended:
         """Go on until the action has ended, and give its end; whatever happens, the ledger tells it."""
         step: Look | Read | Send | End = first_step(self._transaction)
+        seen: Seen | End | None = None
         while not isinstance(step, End):
-            if not isinstance(step, Send) and self._intent is not None:
+            # An intent that came to the disk too late is still good after the next read, which then goes before it.
+            if not isinstance(step, Send) and not isinstance(seen, Late) and self._intent is not None:
                 self._call_off("what was read since does not allow it any more")
             seen = await self._do(step)
             if isinstance(seen, End):
@@ -122,7 +125,8 @@ class Carrying:
         self._read_at_s = self._tools.clock.monotonic()
         try:
             async with asyncio.timeout(COMMAND_LIMIT_S + _GRACE_S):
-                return Saw(job=await self._tools.scheduler.read(self._transaction.expected.raw_id))
+                job = await self._tools.scheduler.read(self._transaction.expected.raw_id)
+            return Saw(job=job, took_s=self._tools.clock.monotonic() - self._read_at_s)
         except JobGoneError as error:
             return Missing(text=str(error))
         except SchedulerSilentError as error:
@@ -141,7 +145,7 @@ class Carrying:
         except LedgerUnusableError as error:
             return abandon(str(error))
         if self._tools.clock.monotonic() - self._read_at_s >= READ_AGE_S:
-            return await self._read()
+            return Late()
         leave, reason = self._tools.surroundings.leave(self._transaction) if is_first else (Leave.GRANTED, "")
         if leave is Leave.NEVER:
             return abandon(reason)

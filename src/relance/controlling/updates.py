@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from relance.controlling.exclusions import in_the_way, merged
+from relance.controlling.freshness import LOOK_AGE_S, not_fresh
 from relance.controlling.moves import (
     Answered,
     End,
@@ -26,8 +27,6 @@ from relance.domain.ledgers import Outcome, Verb
 from relance.domain.twins import twins
 from relance.domain.views import ClusterReport, Hold, JobState, JobView
 
-LOOK_AGE_S = 2.0
-"""A look for copies is older than this only if a read took very long: then it is done again."""
 ENDING_LIMIT_S = 900.0
 """An attempt that takes longer to end is on a node that does not let go; the requeue stands all the same."""
 WRITE_TRIES = 3
@@ -91,8 +90,8 @@ def write(transaction: Transaction, job: JobView, now: Moment) -> Turn:
     rested_s = elapsed_s(transaction.pending_since_s, now)
     if rested_s < transaction.pace.rest_s:
         return Turn(transaction=transaction, step=_rest(transaction, rested_s))
-    if transaction.looked_at_s is None or now.monotonic_s - transaction.looked_at_s > LOOK_AGE_S:
-        return Turn(transaction=transaction, step=Look())
+    if not_yet := not_fresh(transaction, now):
+        return not_yet
     if twin := twin_of(transaction, job):
         return leave_to_twin(transaction, job, twin)
     if decided := _decided_beside(transaction, job):
@@ -259,7 +258,7 @@ def _waiting(transaction: Transaction, job: JobView, now: Moment) -> Turn:
     known, notes = transaction, []
     # What a person changes after the read-back wins; the delay of a requeue is nobody's wish.
     stands = _stands(known, job) if not known.is_read_back else not _is_overwritten(known, job)
-    if known.wrote is not None and not stands and known.writes < WRITE_TRIES:
+    if known.wrote is not None and not stands and known.writes < WRITE_TRIES and not known.is_left:
         note = Note(step="read back", detail=f"not as written (starts at {_shown(job.eligible_at)}): writing again")
         again = replace(known, phase=Phase.WRITE, is_read_back=False)
         return Turn(transaction=again, step=Look(), notes=(note,))
