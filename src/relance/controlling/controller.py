@@ -145,8 +145,16 @@ class Controller:
         problems = []
         for order in orders.orders:
             self._note_decided(order)
-            problems.append(await self._beginnings.obey(order, self.standing(), self._lease))
+            problems.append(await self._obey(self._beginnings, order, self._lease))
         self._alarm("begin", "; ".join(problem for problem in problems if problem))
+
+    async def _obey(self, beginnings: Beginnings, order: Order, lease: HeldLease) -> str:
+        """Begin an order as far as may be; one that goes wrong in a way nobody thought of does not stop the others."""
+        try:
+            return await beginnings.obey(order, self.standing(), lease)
+        except Exception as error:  # noqa: BLE001 -- whatever it is, the other jobs are still to be served
+            _log.exception("order", job=order.raw_id, advice=order.advice.id)
+            return f"job {order.raw_id}: an error of ours: {type(error).__name__}: nothing was begun"
 
     async def report_steps(self) -> None:
         """Hand the server every step that it does not have."""

@@ -8,10 +8,10 @@ from datetime import timedelta
 import pytest
 
 from relance.controlling.ledger import STOP_NAME
-from relance.domain.advice import ActionEnd
+from relance.domain.advice import ActionEnd, Command
 from relance.domain.faults import Remedy
 from relance.domain.stages import EffectiveStage, Stage
-from relance.domain.views import JobState
+from relance.domain.views import JobState, JobView
 from tests.unit.controlling.worlds import ACT, World
 
 
@@ -375,3 +375,24 @@ def test_a_clock_that_steps_back_an_hour_stops_nothing(world: World) -> None:
 
     world.play(story())
     assert world.verbs()[:2] == ["requeue", "update"]
+
+
+def test_an_order_that_goes_wrong_unforeseen_does_not_stop_the_next(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        first, second = await world.failed_job(), await world.failed_job()
+        as_it_is = world.scheduler.requeue
+
+        def requeue(job: JobView) -> Command:
+            if job.raw_id == first.raw_id:
+                raise ZeroDivisionError
+            return as_it_is(job)
+
+        monkeypatch.setattr(world.scheduler, "requeue", requeue)
+        for job in (first, second):
+            world.backend.give(world.order(world.advice(job)))
+        await world.run(10)
+
+    world.play(story())
+    assert [sent.argv[:3] for sent in world.scheduler.sent][:1] == [("simulated", "requeue", "2")]
