@@ -193,6 +193,21 @@ def test_a_failure_that_its_requeue_wrote_over_is_told_by_the_batch_step() -> No
     assert past_attempt(row(state="REQUEUED", steps=(ended,)), 0, FIRST).state is JobState.REQUEUED
 
 
+@pytest.mark.parametrize(
+    ("restart_count", "state", "code", "signal"),
+    [(0, "FAILED", 1, 15), (1, "FAILED", 1, None), (1, "FAILED", 143, 15), (1, "COMPLETED", 0, None)],
+)
+def test_the_exit_of_steps_of_an_earlier_attempt_is_no_attempt_s_own(
+    restart_count: int, state: str, code: int, signal: int | None
+) -> None:
+    own, derived = ExitCode(code=code, signal=0), ExitCode(code=0, signal=15)
+    past = past_attempt(row(state=state, exit=own, derived_exit=derived), restart_count, FIRST)
+    assert (past.exit_code, past.exit_signal) == (code, signal)
+    job = job_with(states=(state,), exit=own, derived_exit=derived, restart_count=restart_count, submitted_at=100)
+    view = job_view(job, Told(first_submitted_at=FIRST, wish=Wish()))
+    assert (view.exit_code, view.exit_signal) == (code, signal)
+
+
 def test_rows_are_counted_back_from_the_current_attempt_and_an_older_job_of_the_same_id_is_left_out() -> None:
     job = job_with(restart_count=2, submitted_at=300)
     rows = [row(submitted_at=5, uid=7), row(submitted_at=10), row(submitted_at=100), row(submitted_at=200)]

@@ -13,6 +13,8 @@ from relance.slurm.records import AccountedJob, AccountedStep, ExitCode, SlurmJo
 from relance.slurm.site_records import Reservation, SlurmNode
 
 _LAST_SIGNAL = 64
+_BY_SIGNAL = 128
+"""A shell's exit code for what a signal ended is this plus the signal."""
 _DEVICE = re.compile(r"(?:^|[,:/])(?:gres[:/])?(gpu|mps|shard)(?::([A-Za-z][\w.-]*))?(?:[:=](\d+))?")
 _FAR_S = 1 << 33
 """Seconds: the year 2242, which stands for all that is later, so that times can be reckoned with."""
@@ -39,7 +41,8 @@ def job_view(job: SlurmJob, told: Told) -> JobView:
     """A job's record as a view. Raises ValueError when it does not say when it was submitted."""
     state = job_state(job.states)
     is_over = state.is_over
-    code, signal = _exit(job.exit, job.derived_exit) if is_over else (None, None)
+    derived = _own_derived(job.exit, job.derived_exit, state, job.restart_count or 0)
+    code, signal = _exit(job.exit, derived) if is_over else (None, None)
     return JobView(
         raw_id=str(job.job_id),
         first_submitted_at=told.first_submitted_at,
@@ -96,13 +99,14 @@ def submitted_at(job: SlurmJob) -> datetime:
 
 def past_attempt(row: AccountedJob, restart_count: int, first_submitted_at: datetime) -> PastAttempt:
     """A row of accounting as an attempt that is over."""
-    code, signal = _exit(row.exit, row.derived_exit)
     own = _own_end(row)
+    state = accounted_state(own.state if own is not None else row.state)
+    code, signal = _exit(row.exit, _own_derived(row.exit, row.derived_exit, state, restart_count))
     return PastAttempt(
         raw_id=str(row.job_id),
         first_submitted_at=first_submitted_at,
         restart_count=restart_count,
-        state=accounted_state(own.state if own is not None else row.state),
+        state=state,
         nodes=row.nodes,
         started_at=time_of(row.started_at),
         ended_at=time_of((own.ended_at if own is not None else None) or row.ended_at),
@@ -185,6 +189,15 @@ def time_of(seconds: int | None) -> datetime | None:
     if seconds is None or seconds <= 0:
         return None
     return datetime.fromtimestamp(min(seconds, _FAR_S), UTC)
+
+
+def _own_derived(
+    exit_code: ExitCode | None, derived: ExitCode | None, state: JobState, restart_count: int
+) -> ExitCode | None:
+    """The steps' exit, where it is this attempt's: a requeue leaves the worst of the attempts before in it (22.05)."""
+    if exit_code is None or derived is None or state is JobState.COMPLETED:
+        return None
+    return derived if restart_count == 0 or exit_code.code == _BY_SIGNAL + derived.signal else None
 
 
 def _exit(exit_code: ExitCode | None, derived: ExitCode | None) -> tuple[int | None, int | None]:
