@@ -63,6 +63,13 @@ def test_the_account_decides_what_is_possible(rights: Rights, level: Level, word
     assert words in found.text
 
 
+def test_a_user_that_accounting_does_not_know_is_to_be_added_and_a_known_one_modified() -> None:
+    assert "sacctmgr modify user where name=relance set adminlevel=operator" in point("account", PLAIN).remedy
+    unknown = point("account", replace(PLAIN, is_known=False))
+    assert "sacctmgr add user relance account=… adminlevel=operator" in unknown.remedy
+    assert unknown.read == "relance, not known to accounting"
+
+
 def test_the_scheduler_s_own_account_is_refused_like_root() -> None:
     as_slurm = Rights(user="slurm", uid=64030, admin_level="administrator")
     assert point("account", as_slurm, slurm_user="slurm", slurm_uid=64030).level is Level.BLOCKS_OBSERVE

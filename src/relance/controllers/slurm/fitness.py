@@ -35,8 +35,11 @@ def _account(facts: ControlFacts, rights: Rights) -> Fitness:
         text = f"{rights.user} coordinates {accounts} and may change jobs of no other account: enough for a pilot"
         return Fitness(name="account", level=Level.WARN, text=text, read=f"{read}, coordinator of {accounts}")
     text = f"{rights.user} may change nobody else's jobs: right for observe, where it cannot act by construction"
-    remedy = "for act give it the right to: sacctmgr modify user where name={} set adminlevel=operator"
-    return Fitness(name="account", level=Level.BLOCKS_ACT, text=text, remedy=remedy.format(rights.user), read=read)
+    command = "modify user where name={} set" if rights.is_known else "add user {} account=…"
+    remedy = f"for act give it the right to: sacctmgr {command.format(rights.user)} adminlevel=operator"
+    if not rights.is_known:
+        read = f"{rights.user}, not known to accounting"
+    return Fitness(name="account", level=Level.BLOCKS_ACT, text=text, remedy=remedy, read=read)
 
 
 def _private_data(facts: ControlFacts, rights: Rights) -> Fitness:

@@ -35,13 +35,14 @@ class Rights:
     """What the account may do under which the commands run.
 
     `admin_level` is accounting's word (`none`, `operator`, `administrator`); None: it could not be read.
-    `coordinates` are the accounts whose coordinator it is.
+    `coordinates` are the accounts whose coordinator it is. `is_known` says whether accounting has the user at all.
     """
 
     user: str
     uid: int
     admin_level: str | None
     coordinates: tuple[str, ...] = ()
+    is_known: bool = True
 
     @property
     def may_act_everywhere(self) -> bool:

@@ -26,7 +26,7 @@ def parse(output: bytes, user: str, uid: int) -> Rights:
     """The rights in the answer; a user that accounting does not know has none. Raises UnreadableError."""
     lines = [line for line in output.decode("utf-8", "replace").splitlines() if line]
     if not lines:
-        return Rights(user=user, uid=uid, admin_level="none")
+        return Rights(user=user, uid=uid, admin_level="none", is_known=False)
     cells = lines[0].split("|")
     if len(lines) != 1 or len(cells) != _COLUMNS or cells[0] != user or cells[1] not in _LEVELS:
         raise UnreadableError(f"The rights of {user} cannot be read.", text=lines[0][:200])

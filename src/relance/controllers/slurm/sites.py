@@ -22,6 +22,8 @@ _HURRY_S = 2.0
 _STALE_INTERVALS = 3
 """Nodes that could not be read for so many intervals are not reported any more."""
 _RIGHTS_S = 300.0
+_LACKING_RIGHTS_S = 60.0
+"""Rights that do not let us act are asked for more often: somebody who has just given them waits for it."""
 _REQUEUE_DELAY_S = 120.0
 """Slurm's own `cred_expire`, which a requeued job waits for (slurm.md 2)."""
 _FOREVER_S = 86_400.0 * 3650
@@ -60,6 +62,7 @@ class SiteReader:
         self._nodes: tuple[NodeView, ...] | None = None
         self._windows: tuple[Window, ...] = ()
         self._nodes_s = float("-inf")
+        self._rights_s = float("-inf")
         self._is_hurried = False
 
     @property
@@ -128,8 +131,12 @@ class SiteReader:
 
     async def _read_rights(self, *, urgent: bool) -> str:
         begun_s = self._clock.monotonic()
+        lacks = self._rights is not None and not (self._rights.may_act_everywhere or self._rights.coordinates)
+        if lacks and begun_s - self._rights_s >= _LACKING_RIGHTS_S:
+            self._rights_due.hurry()
         if not self._rights_due.is_due(begun_s):
             return ""
+        self._rights_s = begun_s
         try:
             asked = rights_of.question(self._user)
             self._rights = await self._questions.rights(
