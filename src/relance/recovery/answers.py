@@ -101,7 +101,7 @@ def fault(incident: Incident | None) -> str:
     if incident is None:
         return "nothing went wrong so far"
     if incident.verdict is None:
-        return "not judged yet"
+        return "not judged yet" if incident.end is None else "not judged: it was over before a verdict was needed"
     sentence = faults_sentence(incident.verdict).rstrip(".")
     sure = wordings.confidence(incident.verdict.confidence)
     return f"{sentence[:1].lower()}{sentence[1:]}; confidence {sure}"
@@ -205,11 +205,14 @@ def _of_advice(facts: JobFacts, incident: Incident) -> str:
     if advice is None:
         return "a decision follows"
     what = wordings.action(advice)
+    stage = facts.stage.stage
     if advice.hold:
-        return f"held, then {what}: {waits_for(facts.standpoint(incident))}"
+        waiting = waits_for(facts.standpoint(incident))
+        if stage in (Stage.OFF, Stage.OBSERVE) and advice.action not in (Remedy.STOP, Remedy.WAIT, Remedy.NONE):
+            return f"nothing by us at stage {stage.value}; we would {what}, but not yet: {waiting}"
+        return f"held, then {what}: {waiting}"
     if advice.action in (Remedy.STOP, Remedy.WAIT, Remedy.NONE) and not advice.may_begin:
         return f"{what}: {advice.reasons[0]}" if advice.reasons else what
-    stage = facts.stage.stage
     if stage in (Stage.OFF, Stage.OBSERVE):
         return f"nothing by us at stage {stage.value}; we would {what}"
     waiting = waits_for(facts.standpoint(incident))

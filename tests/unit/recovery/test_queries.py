@@ -103,6 +103,16 @@ async def test_at_observe_the_answer_says_what_would_have_been_done() -> None:
     )
 
 
+async def test_at_observe_an_advice_that_waits_promises_no_restart() -> None:
+    made = await world(Stage.OBSERVE)
+    issued = values.advice_issued(ASKING, generation=9)
+    await made.append(values.job_stream("17"), replace(issued, advice=replace(issued.advice, hold=True)))
+    story = await made.parts.queries().job_story("17")
+    assert story.answers.next.startswith(
+        "nothing by us at stage observe; we would restart the job from its last checkpoint without n1, but not yet: "
+    )
+
+
 async def test_a_job_that_did_not_resume_begins_with_an_alarm() -> None:
     made = await world()
     late = replace(values.finding(9, raw_id="19"), kind=FindingKind.DID_NOT_RESUME)
