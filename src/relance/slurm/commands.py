@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from relance.slurm.errors import BadArgumentError
 from relance.slurm.hostlists import compress
 from relance.slurm.parsing.accounting import ACCOUNTING_COLUMNS
+from relance.slurm.parsing.briefs import BRIEF_COLUMNS, EXCLUSION_COLUMNS
 from relance.slurm.parsing.glances import GLANCE_COLUMNS
 from relance.slurm.parsing.steps import STEP_COLUMNS
 
@@ -22,6 +23,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}\Z", re.ASCII)
 _DEPENDENCY = re.compile(r"singleton|after(?:any|ok|notok|corr|burstbuffer)?(?::[1-9]\d{0,9}(?:_\d{1,7})?)+", re.ASCII)
 _PATH = re.compile(r"/[A-Za-z0-9._/%+@:-]{1,4000}\Z", re.ASCII)
 _EXPRESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:,&|()\[\]*=+/-]{0,999}\Z", re.ASCII)
+_ONE_JOB = ("squeue", "--all", "--local", "--array-unique", "--states=all")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -52,6 +54,20 @@ def some_jobs(ids: Iterable[str]) -> tuple[str, ...]:
     A job that slurmctld has forgotten is left out; if it is the only one, later releases refuse or answer with none.
     """
     return (*all_jobs()[:-1], f"--jobs={_ids(ids)}", "--json")
+
+
+def brief(job: str, *, mark: str) -> tuple[str, ...]:
+    """One job, and only that one, in a table; read by `parse_brief`."""
+    ends = f":{_checked(_MARK, mark, 'a mark')}"
+    columns = ",".join(f"{column}{ends}" for column in BRIEF_COLUMNS)
+    return (*_ONE_JOB, f"--jobs={job_id(job)}", f"--Format={columns}")
+
+
+def exclusions(job: str, *, mark: str) -> tuple[str, ...]:
+    """The nodes that one job excludes, in a table; read by `parse_exclusions`."""
+    end = _checked(_MARK, mark, "a mark")
+    columns = "".join(f"{column}{end}" for column in EXCLUSION_COLUMNS)
+    return (*_ONE_JOB, f"--jobs={job_id(job)}", f"--format={columns}")
 
 
 def living_steps(*, mark: str, ids: Iterable[str] = ()) -> tuple[str, ...]:

@@ -9,6 +9,8 @@ from relance.slurm.records import SlurmJob
 
 FIRST_LOSING_LICENCES = (25, 5, 0)
 FIRST_KEEPING_LICENCES = (25, 11, 7)
+FIRST_SHOWING_ONE_JOB = (23, 11, 0)
+"""Before it `squeue --json` shows the whole queue whatever job is asked for (seen: 22.05)."""
 
 
 def only_watched(job: SlurmJob, own_wish: Wish, release: str) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from relance.controllers.slurm.budgets import Budget
@@ -11,6 +13,7 @@ from relance.ports.schedulers import JobGoneError, SchedulerRefusedError, Schedu
 from relance.slurm import commands
 from relance.slurm.errors import RefusedError, SlurmError, UnknownJobError
 from relance.slurm.parsing.accounting import parse_accounting
+from relance.slurm.parsing.briefs import parse_brief, parse_exclusions
 from relance.slurm.parsing.glances import Glance, parse_glances
 from relance.slurm.parsing.jobs import parse_jobs, parse_some_jobs
 from relance.slurm.parsing.replies import checked
@@ -64,12 +67,29 @@ class Questions:
 
         Outside transactions single reads have a budget of their own: that of the looks is not theirs to use up.
         """
-        if urgent:
-            self._all.note()
-        else:
-            await self._reads.take()
+        await self._may_read(urgent=urgent)
         asked = commands.some_jobs((raw_id,))
         return await self._answer("job", asked, lambda answer: parse_some_jobs(answer, (raw_id,)))
+
+    async def brief(self, former: SlurmJob, *, urgent: bool) -> SlurmJob | None:
+        """One job as it is now, over what was read of it before; None: only its full record tells.
+
+        Raises JobGoneError. The budget is that of `job`.
+        """
+        await self._may_read(urgent=urgent)
+        raw_id, mark = str(former.job_id), new_mark()
+
+        def parse(answer: bytes) -> SlurmJob | None:
+            return parse_brief(answer, mark=mark, former=former)
+
+        def parse_excluded(answer: bytes) -> tuple[str, ...] | None:
+            return parse_exclusions(answer, mark=mark, job_id=former.job_id)
+
+        found, excluded = await asyncio.gather(
+            self._answer("job", commands.brief(raw_id, mark=mark), parse),
+            self._answer("job", commands.exclusions(raw_id, mark=mark), parse_excluded),
+        )
+        return None if found is None or excluded is None else replace(found, excluded_nodes=excluded)
 
     async def steps(self, ids: Sequence[str], *, urgent: bool) -> tuple[SlurmStep, ...]:
         """The living steps of some jobs."""
@@ -113,6 +133,12 @@ class Questions:
                 raise SchedulerRefusedError(error.text or str(error)) from error
             raise SchedulerSilentError(str(error)) from error
         self._meter.asked("change", output.wall_s, failed=False)
+
+    async def _may_read(self, *, urgent: bool) -> None:
+        if urgent:
+            self._all.note()
+        else:
+            await self._reads.take()
 
     async def _ask(self, kind: str, argv: Sequence[str], parse: Callable[[bytes], _T], *, urgent: bool) -> _T:
         if urgent:

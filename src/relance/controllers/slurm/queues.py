@@ -35,6 +35,11 @@ class Queue:
         self._taken: dict[str, float] = {}
         self._one_at_a_time = asyncio.Lock()
 
+    @property
+    def is_long(self) -> bool:
+        """Whether it is looked at by glances."""
+        return len(self.jobs) > _SMALL
+
     def doubt(self, raw_id: str) -> None:
         """The job was changed in what no glance shows: read it in full at the next look."""
         self._doubted.add(raw_id)
@@ -57,7 +62,7 @@ class Queue:
             return [raw_id for raw_id in changed if raw_id not in self._taken]
 
     async def _look(self, begun_s: float, *, urgent: bool) -> list[str]:
-        if len(self.jobs) <= _SMALL:
+        if not self.is_long:
             self._doubted.clear()
             self._prints = {}
             records = {str(job.job_id): job for job in await self._questions.jobs(urgent=urgent)}

@@ -9,7 +9,7 @@ from datetime import datetime
 from relance.controllers.slurm import orders
 from relance.controllers.slurm.attempts import FIRST_NOT_KNOWN, Attempts, Known
 from relance.controllers.slurm.budgets import Interval
-from relance.controllers.slurm.kinds import only_watched
+from relance.controllers.slurm.kinds import FIRST_SHOWING_ONE_JOB, only_watched, release_number
 from relance.controllers.slurm.logs import logs_of
 from relance.controllers.slurm.presences import somebody_at_work
 from relance.controllers.slurm.questions import Questions
@@ -273,10 +273,20 @@ class SlurmScheduler:
             raise SchedulerSilentError(problems[0])
 
     async def _record(self, raw_id: str, *, urgent: bool) -> SlurmJob:
+        former = self._queue.jobs.get(raw_id)
+        if former is not None and former.array_job_id is None and self._reads_all_for_one():
+            brief = await self._questions.brief(former, urgent=urgent)
+            if brief is not None:
+                return brief
         try:
             return pick_job(await self._questions.job(raw_id, urgent=urgent), raw_id)
         except UnknownJobError as error:
             raise JobGoneError(str(error)) from error
+
+    def _reads_all_for_one(self) -> bool:
+        """Whether a full record costs the reading of a long queue."""
+        release = release_number(self._site.facts.release) if self._site is not None else None
+        return release is not None and release < FIRST_SHOWING_ONE_JOB and self._queue.is_long
 
     def _views(self, site: Site) -> list[JobView | None]:
         """The jobs that are served. None: one that cannot be told of, as not all of it could be read."""

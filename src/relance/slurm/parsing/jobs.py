@@ -178,12 +178,13 @@ def _state(record: Mapping[str, object]) -> dict[str, object]:
         "states": states,
         "reason": reason,
         "priority": priority,
-        "held_by": _held_by(states, reason, priority),
+        "held_by": held_by(states, reason, priority),
         "time_limit_s": None if minutes is None else minutes * 60,
     }
 
 
-def _held_by(states: tuple[str, ...], reason: str | None, priority: int | None) -> HeldBy | None:
+def held_by(states: tuple[str, ...], reason: str | None, priority: int | None) -> HeldBy | None:
+    """Whether a pending job is held, and by whom; None of any other."""
     if "PENDING" not in states:
         return None
     if reason in _HELD:
