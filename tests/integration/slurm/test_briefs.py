@@ -22,7 +22,11 @@ async def test_a_job_read_by_tables_is_as_its_full_record_tells(
     options = ("--comment=relance:off", "--exclude=gpu002", "--ntasks=1")
     waits, runs, fails = (
         str(cluster.submit(owner, f"#!/bin/sh\n{line}\n", options=(*options, *more)))
-        for line, more in (("true", ("--hold", "--job-name=a\nb ExcNodeList=gpu001")), ("sleep 600", ()), ("exit 3", ()))
+        for line, more in (
+            ("true", ("--hold", "--job-name=a\nb ExcNodeList=gpu001")),
+            ("sleep 600", ()),
+            ("exit 3", ()),
+        )
     )
     cluster.wait_for_state(runs, {"RUNNING"})
     cluster.wait_for_state(fails, {"FAILED"})
