@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from relance.controllers.slurm import SlurmScheduler, SlurmSettings, commands_of, queues, schedulers
+from relance.controllers.slurm import SlurmScheduler, SlurmSettings, commands_of, kinds, schedulers
 from relance.domain.views import JobState
 from relance.ports.clocks import SystemClock
 from relance.simulation.private_slurm import ClusterPlan, RunningCluster
@@ -37,9 +37,9 @@ async def test_a_job_read_by_tables_is_as_its_full_record_tells(
     try:
         await scheduler.look()
         full = {raw_id: await scheduler.read(raw_id) for raw_id in (waits, runs, fails)}
-        monkeypatch.setattr(queues, "_SMALL", 0)
+        monkeypatch.setattr(kinds, "LONG_QUEUE", 0)
         # Whatever release this is, it is read as one that shows all jobs; and only that way.
-        monkeypatch.setattr(schedulers, "FIRST_SHOWING_ONE_JOB", (99, 1, 0))
+        monkeypatch.setattr(kinds, "FIRST_SHOWING_ONE_JOB", (99, 1, 0))
         monkeypatch.setattr(schedulers, "pick_job", None)
         brief = {raw_id: await scheduler.read(raw_id) for raw_id in full}
         assert {raw_id: (job.state, job.excluded) for raw_id, job in brief.items()} == {

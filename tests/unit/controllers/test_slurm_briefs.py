@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from relance.controllers.slurm import queues
+from relance.controllers.slurm import kinds
 from relance.domain.views import JobState
 from relance.ports.schedulers import JobGoneError
 from relance.slurm.parsing.briefs import BRIEF_COLUMNS
@@ -53,7 +53,7 @@ def failed_row() -> dict[str, str]:
 async def test_a_job_is_read_from_tables_alone(slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> None:
     scheduler = slurm.scheduler()
     await scheduler.look()
-    monkeypatch.setattr(queues, "_SMALL", 0)
+    monkeypatch.setattr(kinds, "LONG_QUEUE", 0)
     row = failed_row()
     put_brief(slurm, row)
     slurm.put("excluded.txt", f"JOBID@EXC_NODES@\n{row['jobid']}@node[001-002]@\n".encode())
@@ -66,7 +66,7 @@ async def test_a_job_is_read_from_tables_alone(slurm: FakeSlurm, monkeypatch: py
 async def test_what_the_tables_do_not_tell_is_read_in_full(slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> None:
     scheduler = slurm.scheduler()
     await scheduler.look()
-    monkeypatch.setattr(queues, "_SMALL", 0)
+    monkeypatch.setattr(kinds, "LONG_QUEUE", 0)
     row = failed_row()
     put_brief(slurm)
     slurm.put("excluded.txt", b"JOBID@EXC_NODES@\n")
@@ -79,7 +79,7 @@ async def test_what_the_tables_do_not_tell_is_read_in_full(slurm: FakeSlurm, mon
 async def test_a_job_that_slurm_does_not_know_is_gone(slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> None:
     scheduler = slurm.scheduler()
     await scheduler.look()
-    monkeypatch.setattr(queues, "_SMALL", 0)
+    monkeypatch.setattr(kinds, "LONG_QUEUE", 0)
     slurm.program("squeue", "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1")
     with pytest.raises(JobGoneError):
         await scheduler.read(failed_row()["jobid"])
@@ -96,6 +96,6 @@ async def test_a_later_release_shows_the_one_job_in_full(tmp_path: Path, monkeyp
     slurm = FakeSlurm(tmp_path, release="23.11")
     scheduler = slurm.scheduler()
     await scheduler.look()
-    monkeypatch.setattr(queues, "_SMALL", 0)
+    monkeypatch.setattr(kinds, "LONG_QUEUE", 0)
     await scheduler.read(failed_row()["jobid"])
     assert set(asked(slurm)) == {"json"}

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from relance.controllers.slurm.fitness import Fitness, Level, Rights, fitness
+from relance.controllers.slurm.inspections import one_job
 from relance.controllers.slurm.sites import facts_of
 from relance.slurm.parsing.settings import parse_settings
 from relance.slurm.site_records import ControlFacts
@@ -139,3 +140,12 @@ def test_what_blocks_acting_closes_the_gate_of_rights_with_its_remedy() -> None:
 
 def test_what_is_only_worse_than_it_could_be_closes_nothing() -> None:
     assert facts_of(facts(job_requeue=False, requeue_exit="1"), OPERATOR).lacks == ()
+
+
+def test_a_job_that_takes_too_long_to_read_blocks_act() -> None:
+    assert one_job(0.05, 4000).level is Level.OK
+    assert one_job(0.79, 4000).level is Level.OK
+    slow = one_job(0.81, 4000)
+    assert slow.level is Level.BLOCKS_ACT
+    assert slow.remedy
+    assert slow.read == "one of 4000 jobs read in 810 ms"

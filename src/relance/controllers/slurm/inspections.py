@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -13,13 +15,15 @@ from typing import TypeVar
 from relance.controllers.slurm import rights as rights_of
 from relance.controllers.slurm.budgets import SLOW_S
 from relance.controllers.slurm.fitness import Fitness, Level, Rights, fitness
+from relance.controllers.slurm.kinds import shows_all_for_one
 from relance.controllers.slurm.settings import SlurmSettings
 from relance.ports.clocks import Clock
 from relance.slurm import commands
-from relance.slurm.errors import SlurmError
+from relance.slurm.errors import SlurmError, UnknownJobError
 from relance.slurm.munge import Asked, Munge, MungeError, credential
 from relance.slurm.parsing.accounting import parse_accounting
 from relance.slurm.parsing.glances import Glance, parse_glances
+from relance.slurm.parsing.jobs import parse_some_jobs
 from relance.slurm.parsing.replies import checked
 from relance.slurm.parsing.settings import parse_settings
 from relance.slurm.running import new_mark, run
@@ -36,6 +40,8 @@ _FEDERATED = re.compile(rb"^Federation:\s*(\S+)", re.MULTILINE)
 _MISSED_SHARE = 0.9
 """Counts of two commands differ by what ends between them; a tenth is more than that."""
 _MISSED_LEAST = 3
+MOST_READ_S = 0.8
+"""A command goes out less than 1 s after the read of its job began (design 10), and is written to the disk between."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +59,7 @@ class _Asker:
 
     settings: SlurmSettings
     walls: dict[str, float] = field(default_factory=dict)
+    seen: tuple[Glance, ...] = ()
 
     async def ask(self, argv: Sequence[str], parse: Callable[[bytes], _T]) -> _T:
         """The answer. Raises SlurmError."""
@@ -72,6 +79,7 @@ async def inspect(settings: SlurmSettings, log_roots: tuple[Path, ...], clock: C
     rights = await _rights(asker, user, uid)
     found = [*fitness(facts, rights)]
     found.append(await _jobs(asker, facts, rights))
+    found.append(await _one_job(asker, facts))
     found.append(await _accounting(asker, clock))
     found += await _federation(asker)
     found += [_answers(asker), _uptime(facts, clock.now()), *(_log_root(root) for root in log_roots)]
@@ -100,6 +108,7 @@ async def _jobs(asker: _Asker, facts: ControlFacts, rights: Rights) -> Fitness:
     except SlurmError as error:
         text, read = "the queue cannot be read, so nothing can be observed", str(error)
         return Fitness(name="queue", level=Level.BLOCKS_OBSERVE, text=text, read=read)
+    asker.seen = seen
     running = sum(job.state == "RUNNING" for job in seen)
     try:
         every = await asker.ask(_COUNTS, _running_of)
@@ -114,6 +123,36 @@ async def _jobs(asker: _Asker, facts: ControlFacts, rights: Rights) -> Fitness:
         return Fitness(name="queue", level=level, text=text, remedy=remedy, read=read)
     text = "the queue is shown to us" if every is None else "slurmctld counts no more running jobs than are shown to us"
     return Fitness(name="queue", level=Level.OK, text=text, read=read)
+
+
+async def _one_job(asker: _Asker, facts: ControlFacts) -> Fitness:
+    """How long one job takes to read, in the way in which it is read before a command."""
+    if not asker.seen:
+        return Fitness(name="one_job", level=Level.OK, text="there is no job with which a read could be tried")
+    raw_id, mark = str(asker.seen[-1].job_id), new_mark()
+    begun_s = time.monotonic()
+    try:
+        if shows_all_for_one(facts.release, len(asker.seen)):
+            tables = (commands.brief(raw_id, mark=mark), commands.exclusions(raw_id, mark=mark))
+            await asyncio.gather(*(asker.ask(table, bytes) for table in tables))
+        else:
+            await asker.ask(commands.some_jobs((raw_id,)), lambda answer: parse_some_jobs(answer, (raw_id,)))
+    except UnknownJobError:
+        pass  # it was forgotten in between, and was answered about all the same
+    except SlurmError as error:
+        text = "a single job cannot be read, so nothing is restarted"
+        return Fitness(name="one_job", level=Level.UNREADABLE, text=text, read=str(error))
+    return one_job(time.monotonic() - begun_s, len(asker.seen))
+
+
+def one_job(took_s: float, count: int) -> Fitness:
+    """What it means that one job of so many took so long to read."""
+    read = f"one of {count} jobs read in {1000 * took_s:.0f} ms"
+    if took_s < MOST_READ_S:
+        return Fitness(name="one_job", level=Level.OK, text="a job is read just before a command about it", read=read)
+    text = "a job takes too long to read: no command is sent by news of more than a second, so nothing is restarted"
+    remedy = "look at sdiag for what keeps slurmctld busy, and run Relance on a host near it"
+    return Fitness(name="one_job", level=Level.BLOCKS_ACT, text=text, remedy=remedy, read=read)
 
 
 async def _accounting(asker: _Asker, clock: Clock) -> Fitness:

@@ -11,6 +11,8 @@ FIRST_LOSING_LICENCES = (25, 5, 0)
 FIRST_KEEPING_LICENCES = (25, 11, 7)
 FIRST_SHOWING_ONE_JOB = (23, 11, 0)
 """Before it `squeue --json` shows the whole queue whatever job is asked for (seen: 22.05)."""
+LONG_QUEUE = 200
+"""A queue of more jobs takes longer to read in full than at a glance, and one job of it by tables."""
 
 
 def only_watched(job: SlurmJob, own_wish: Wish, release: str) -> str:
@@ -74,6 +76,12 @@ def _refused(job: SlurmJob) -> str:
         "it was submitted with --no-requeue (or JobRequeue=0): Slurm refuses to requeue it; while it runs, "
         f"`scontrol update JobId={job.shown_id} Requeue=1` allows it, or submit it with --requeue"
     )
+
+
+def shows_all_for_one(release: str, count: int) -> bool:
+    """Whether the full record of one job costs the reading of a long queue, which has so many jobs."""
+    number = release_number(release)
+    return number is not None and number < FIRST_SHOWING_ONE_JOB and count > LONG_QUEUE
 
 
 def release_number(release: str) -> tuple[int, int, int] | None:

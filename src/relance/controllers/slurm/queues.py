@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import replace
 
+from relance.controllers.slurm.kinds import LONG_QUEUE
 from relance.controllers.slurm.questions import Questions
 from relance.ports.clocks import Clock
 from relance.ports.schedulers import JobGoneError
@@ -17,7 +18,7 @@ _FULL_S = 60.0
 _FEW = 50
 """Up to so many changed jobs are asked for by id."""
 _ENDING = frozenset({"COMPLETING", "CANCELLED"})
-_SMALL = 200
+_SMALL = LONG_QUEUE
 """A queue of so few jobs is read in full at once: one command instead of two."""
 
 
@@ -34,11 +35,6 @@ class Queue:
         self._doubted: set[str] = set()
         self._taken: dict[str, float] = {}
         self._one_at_a_time = asyncio.Lock()
-
-    @property
-    def is_long(self) -> bool:
-        """Whether it is looked at by glances."""
-        return len(self.jobs) > _SMALL
 
     def doubt(self, raw_id: str) -> None:
         """The job was changed in what no glance shows: read it in full at the next look."""
@@ -62,7 +58,7 @@ class Queue:
             return [raw_id for raw_id in changed if raw_id not in self._taken]
 
     async def _look(self, begun_s: float, *, urgent: bool) -> list[str]:
-        if not self.is_long:
+        if len(self.jobs) <= _SMALL:
             self._doubted.clear()
             self._prints = {}
             records = {str(job.job_id): job for job in await self._questions.jobs(urgent=urgent)}

@@ -9,7 +9,7 @@ from datetime import datetime
 from relance.controllers.slurm import orders
 from relance.controllers.slurm.attempts import FIRST_NOT_KNOWN, Attempts, Known
 from relance.controllers.slurm.budgets import Interval
-from relance.controllers.slurm.kinds import FIRST_SHOWING_ONE_JOB, only_watched, release_number
+from relance.controllers.slurm.kinds import only_watched, shows_all_for_one
 from relance.controllers.slurm.logs import logs_of
 from relance.controllers.slurm.presences import somebody_at_work
 from relance.controllers.slurm.questions import Questions
@@ -285,8 +285,7 @@ class SlurmScheduler:
 
     def _reads_all_for_one(self) -> bool:
         """Whether a full record costs the reading of a long queue."""
-        release = release_number(self._site.facts.release) if self._site is not None else None
-        return release is not None and release < FIRST_SHOWING_ONE_JOB and self._queue.is_long
+        return self._site is not None and shows_all_for_one(self._site.facts.release, len(self._queue.jobs))
 
     def _views(self, site: Site) -> list[JobView | None]:
         """The jobs that are served. None: one that cannot be told of, as not all of it could be read."""
