@@ -109,6 +109,11 @@ def version() -> tuple[str, ...]:
     return ("scontrol", "--version")
 
 
+def accounting_fields() -> tuple[str, ...]:
+    """The fields that this release's accounting knows; asks nobody. Read by `knows_restarts`."""
+    return ("sacct", "--helpformat")
+
+
 def accounting_of(ids: Iterable[str], *, mark: str, has_restarts: bool = False) -> tuple[str, ...]:
     """Every attempt of some jobs, with steps; read by `parse_accounting`. `has_restarts`: ask for `Restarts` too."""
     return (*_accounting(mark, has_restarts=has_restarts), f"--jobs={_ids(ids)}")

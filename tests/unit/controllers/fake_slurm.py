@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from relance.controllers.slurm import SlurmScheduler, SlurmSettings
@@ -14,7 +15,7 @@ _SQUEUE = """case "$*" in
 *--steps*) mark=$(echo "$*" | sed 's/.*--format=%i\\(~[0-9a-f]*~\\).*/\\1/'); sed "s/@/$mark/g" {folder}/steps.txt ;;
 *) mark=$(echo "$*" | sed 's/.*jobid:\\(~[0-9a-f]*~\\).*/\\1/'); sed "s/@/$mark/g" {folder}/glances.txt ;;
 esac"""
-_SACCT = (
+SACCT = (
     """mark=$(echo "$*" | sed 's/.*--delimiter=\\(~[0-9a-f]*~\\).*/\\1/'); sed "s/@/$mark/g" {folder}/accounting.txt"""
 )
 _SCONTROL = """case "$*" in
@@ -22,7 +23,7 @@ _SCONTROL = """case "$*" in
 *config*) cat {folder}/config.txt ;;
 *reservation*) echo "No reservations in the system" ;;
 esac"""
-_TITLES = (
+TITLES = (
     "JobID", "JobIDRaw", "State", "ExitCode", "DerivedExitCode", "Submit", "Eligible", "Start", "End", "ElapsedRaw",
     "TimelimitRaw", "NNodes", "NodeList", "UID", "User", "Account", "Partition", "Reason", "AllocTRES", "WorkDir",
     "Comment", "AdminComment", "JobName",
@@ -41,7 +42,7 @@ class FakeSlurm:
         self.put("steps.txt", b"STEPID@USER@START_TIME@NODELIST@NAME@\n")
         self.program("squeue", _SQUEUE)
         self.program("scontrol", _SCONTROL)
-        self.program("sacct", _SACCT)
+        self.program("sacct", SACCT)
         self.program("sacctmgr", 'echo "relance|Operator|"')
         self.program("scancel", "true")
 
@@ -56,9 +57,9 @@ class FakeSlurm:
         draft.chmod(0o755)
         draft.replace(self.folder / name)
 
-    def account(self, *rows: dict[str, str]) -> None:
+    def account(self, *rows: dict[str, str], titles: Sequence[str] = TITLES) -> None:
         """Have accounting show these rows, each by column."""
-        lines = [_TITLES, *(tuple(row.get(title, "") for title in _TITLES) for row in rows)]
+        lines = [titles, *(tuple(row.get(title, "") for title in titles) for row in rows)]
         self.put("accounting.txt", "".join("".join(f"{cell}@" for cell in line) + "\n" for line in lines).encode())
 
     def calls(self, name: str) -> list[str]:

@@ -12,7 +12,7 @@ import pytest
 from relance.controllers.slurm import attempts, questions
 from relance.domain.views import JobState
 from relance.ports.schedulers import JobGoneError, SchedulerRefusedError, SchedulerSilentError
-from tests.unit.controllers.fake_slurm import FakeSlurm
+from tests.unit.controllers.fake_slurm import SACCT, TITLES, FakeSlurm
 from tests.unit.slurm.recorded import RELEASES, recorded
 
 
@@ -222,7 +222,7 @@ async def test_an_end_that_accounting_lacks_is_asked_for_again_in_the_same_look(
     document["jobs"] = [job for job in document["jobs"] if job["job_id"] in (2, 5)]
     slurm.put("jobs.json", json.dumps(document).encode())
     await slurm.scheduler().look()
-    first, *others = [call.rpartition("--jobs=")[2] for call in slurm.calls("sacct")]
+    _fields, first, *others = [call.rpartition("--jobs=")[2] for call in slurm.calls("sacct")]
     assert set(first.split(",")) == {"2", "5"}
     # Of the job that completed nobody needs to know in a hurry.
     assert others == ["2", "2"]
@@ -255,3 +255,26 @@ async def test_before_what_runs_is_ended_it_is_read_anew_who_works_in_it(slurm: 
     slurm.program("squeue", """case "$*" in *--steps*) exit 1 ;; *) cat {folder}/jobs.json ;; esac""")
     with pytest.raises(SchedulerSilentError, match="steps"):
         await scheduler.read("4")
+
+
+@pytest.mark.parametrize("knows", [True, False])
+async def test_attempts_are_numbered_where_accounting_can_and_it_is_asked_for_that_once(
+    slurm: FakeSlurm, *, knows: bool
+) -> None:
+    before = {"State": "REQUEUED", "Submit": "1795966000", "Start": "1795966001", "End": "1795966100", "Restarts": "0"}
+    slurm.account(accounted(1) | before, titles=(*TITLES, "Restarts") if knows else TITLES)
+    fields = " ".join(("Reservation", "Restarts", "Start") if knows else ("Reservation", "Start"))
+    slurm.program("sacct", f'case "$*" in *--helpformat*) echo "{fields}"; exit;; esac\n{SACCT}')
+    scheduler = slurm.scheduler()
+    await scheduler.look()
+    report = await scheduler.look()
+    assert sum(row.raw_id == "1" for row in report.past) == 1
+    asked = slurm.calls("sacct")
+    assert asked.count("--helpformat") == 1
+    assert {",Restarts" in call for call in asked if call != "--helpformat"} == {knows}
+
+
+async def test_accounting_whose_fields_are_not_told_is_asked_all_the_same(slurm: FakeSlurm) -> None:
+    slurm.program("sacct", f'case "$*" in *--helpformat*) exit 1;; esac\n{SACCT}')
+    report = await slurm.scheduler().look()
+    assert report.problems == ()

@@ -228,6 +228,18 @@ def test_numbered_rows_are_believed_and_end_where_the_numbers_rise_again() -> No
     assert {count: found.submitted_at for count, found in matched.earlier.items()} == {0: 100, 2: 300}
 
 
+def test_rows_of_two_attempts_with_one_number_are_counted_instead() -> None:
+    job = job_with(restart_count=2, submitted_at=300)
+    rows = [row(submitted_at=100, restart_count=0), row(submitted_at=200, restart_count=0)]
+    assert {count: each.submitted_at for count, each in match(job, rows).earlier.items()} == {0: 100, 1: 200}
+
+
+def test_a_numbered_attempt_that_was_resized_is_one() -> None:
+    job = job_with(restart_count=1, submitted_at=300)
+    rows = [row(submitted_at=100, restart_count=0, ended_at=110), row(submitted_at=100, restart_count=0, ended_at=120)]
+    assert match(job, rows).earlier == {0: rows[1]}
+
+
 def test_a_first_attempt_has_none_before_it_whatever_had_its_id() -> None:
     matched = match(job_with(restart_count=0, submitted_at=300), [row(submitted_at=100), row(submitted_at=300)])
     assert matched.earlier == {}

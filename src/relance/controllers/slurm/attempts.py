@@ -241,23 +241,31 @@ def match(job: SlurmJob, rows: Iterable[AccountedJob]) -> Matched:
     )
     current = next((row for row in reversed(own) if _is_at(row, at)), None)
     before = [row for row in own if not _is_at(row, at) and (row.submitted_at or 0) < at.timestamp()]
-    if before and all(row.restart_count is not None for row in before):
-        return Matched(current=current, earlier=_numbered(before, count))
+    numbered = _numbered(before, count)
+    if numbered is not None:
+        return Matched(current=current, earlier=numbered)
     # A job that was resized has several rows of one submit time: the last one tells its end.
     single = list({row.submitted_at: row for row in before}.values())
     newest = single[-count:] if count else []
     return Matched(current=current, earlier=dict(enumerate(newest, start=count - len(newest))))
 
 
-def _numbered(before: Sequence[AccountedJob], count: int) -> dict[int, AccountedJob]:
-    """Rows by their own number, from the newest back for as long as the numbers fall: older ones are another job's."""
+def _numbered(before: Sequence[AccountedJob], count: int) -> dict[int, AccountedJob] | None:
+    """Rows by their own number, from the newest back for as long as the numbers fall: older ones are another job's.
+
+    None: they are not numbered, or so that two attempts have one number, which is not to be relied on.
+    """
+    if not before or any(row.restart_count is None for row in before):
+        return None
     found: dict[int, AccountedJob] = {}
     least = count
     for row in reversed(before):
         number = row.restart_count
         if number is None or number > least or (number == least and number not in found):
             break
-        found.setdefault(number, row)
+        # A job that was resized has several rows of one submit time: the last one tells its end.
+        if found.setdefault(number, row).submitted_at != row.submitted_at:
+            return None
         least = number
     return found
 

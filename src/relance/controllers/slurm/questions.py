@@ -12,7 +12,7 @@ from relance.ports.clocks import Clock
 from relance.ports.schedulers import JobGoneError, SchedulerRefusedError, SchedulerSilentError
 from relance.slurm import commands
 from relance.slurm.errors import RefusedError, SlurmError, UnknownJobError
-from relance.slurm.parsing.accounting import parse_accounting
+from relance.slurm.parsing.accounting import knows_restarts, parse_accounting
 from relance.slurm.parsing.briefs import parse_brief, parse_exclusions
 from relance.slurm.parsing.glances import Glance, parse_glances
 from relance.slurm.parsing.jobs import parse_jobs, parse_some_jobs
@@ -42,6 +42,7 @@ class Questions:
         self._runner = runner
         self._clock = clock
         self._meter = meter
+        self._has_restarts: bool | None = None
         self._all = Budget(per_s=per_minute / _MINUTE_S, burst=per_minute / 2, clock=clock, meter=meter)
         self._reads = Budget(per_s=READS_PER_S, burst=_READS_AT_ONCE, clock=clock, meter=meter)
 
@@ -100,7 +101,7 @@ class Questions:
     async def accounting(self, ids: Sequence[str], *, urgent: bool) -> tuple[AccountedJob, ...]:
         """What accounting has of some jobs, all their attempts."""
         mark = new_mark()
-        asked = commands.accounting_of(ids, mark=mark)
+        asked = commands.accounting_of(ids, mark=mark, has_restarts=await self._numbers_attempts())
         return await self._ask("accounting", asked, lambda answer: parse_accounting(answer, mark=mark), urgent=urgent)
 
     async def nodes(self, *, urgent: bool) -> tuple[SlurmNode, ...]:
@@ -133,6 +134,15 @@ class Questions:
                 raise SchedulerRefusedError(error.text or str(error)) from error
             raise SchedulerSilentError(str(error)) from error
         self._meter.asked("change", output.wall_s, failed=False)
+
+    async def _numbers_attempts(self) -> bool:
+        """Whether accounting shows the number of each attempt; the command itself is asked, once."""
+        if self._has_restarts is None:
+            try:
+                self._has_restarts = await self._answer("fields", commands.accounting_fields(), knows_restarts)
+            except SchedulerSilentError:
+                return False
+        return self._has_restarts
 
     async def _may_read(self, *, urgent: bool) -> None:
         if urgent:

@@ -23,6 +23,11 @@ _ID = re.compile(r"(\d+)(?:\.([A-Za-z0-9_+-]+))?\Z", re.ASCII)
 _STATE = re.compile(r"([A-Z][A-Z_]*)(?: by (\d+))?\+?\Z", re.ASCII)
 
 
+def knows_restarts(output: bytes) -> bool:
+    """Whether a list of accounting's fields has the number of each attempt."""
+    return b"Restarts" in output.split()
+
+
 def parse_accounting(output: bytes, *, mark: str) -> tuple[AccountedJob, ...]:
     """One record for each attempt, its steps within; an empty tuple only for a whole table that has no row.
 
