@@ -51,6 +51,9 @@ def served(settings: Settings, names: tuple[str, ...]) -> tuple[ClusterSettings,
             raise SettingError(message)
     chosen = tuple(cluster for cluster in settings.clusters if not names or cluster.name in names)
     if not chosen:
-        message = "the settings name no cluster: add one under `clusters`, or try `relance demo`"
+        message = (
+            "the settings name no cluster: say where they are with --config, add one under `clusters`, or try "
+            "`relance demo`"
+        )
         raise SettingError(message)
     return chosen

@@ -11,6 +11,7 @@ from relance.cli.failures import ExitCode, FailureError
 from relance.cli.stories import show_decision
 from relance.domain.advice import Advice
 from relance.domain.stages import Stage
+from relance.recovery import wordings
 from relance.recovery.stories import IncidentStory
 
 
@@ -69,6 +70,8 @@ def off(ask: Asking, /, job: str, for_s: float | None, undo: bool, reason: str) 
     ask.screen.line(f"{stage.name} ({stage.job.raw_id}) is at {stage.effective.stage.value}")
     for reason_why in stage.effective.why:
         ask.screen.line(f"  {reason_why}", "quiet")
+    if for_s is not None:
+        ask.screen.line(f"  for {wordings.duration(for_s)}, then as before", "quiet")
 
 
 @click.command("wrong")

@@ -195,7 +195,7 @@ def _misses(screen: Screen, found: Proofs) -> None:
 def _coverage(screen: Screen, found: Proofs) -> None:
     screen.line("(d) How much of what ran did it see?")
     screen.table(
-        ("partition", "#attempts", "#hours", "of", "#known", "#log read", "#steps recognised", "#kernel logs"),
+        ("partition", "#attempts", "#hours", "counted in", "#known", "#log read", "#steps recognised", "#kernel logs"),
         (
             (
                 row.partition,
@@ -261,6 +261,7 @@ def _promotion(screen: Screen, found: Proofs) -> None:
             for row in found.promotions
         ),
         empty="no partition had a job in this time",
+        sentences=("what is missing",),
     )
     if found.promotions:
         screen.line("What no history can say, and a person has to: " + "; ".join(found.for_a_person), "quiet")

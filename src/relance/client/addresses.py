@@ -51,7 +51,8 @@ def find_server(
     if not url:
         raise ClientError(
             "no server is known",
-            f"start one with `relance up`, or name it with --server (looked in {folder} and {site_file})",
+            "start one with `relance up`, or name it with --server, or its state folder with RELANCE_STATE_DIR "
+            f"(looked in {folder} and {site_file})",
         )
     named = token_file or (Path(environ["RELANCE_TOKEN_FILE"]) if environ.get("RELANCE_TOKEN_FILE") else None)
     if named is not None or url.rstrip("/") == own.rstrip("/"):
