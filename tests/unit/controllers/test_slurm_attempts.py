@@ -75,3 +75,51 @@ def test_accounting_that_is_away_tells_nothing_of_the_first_attempt_however_long
     attempts.meet(AGAIN)
     assert attempts.learn(AGAIN, None, 0.0).first_submitted_at is None
     assert attempts.learn(AGAIN, None, 1000.0).first_submitted_at is None
+
+
+ENDED_ROW = replace(ROW, state="FAILED", ended_at=200)
+
+
+def test_a_job_that_left_unseen_is_kept_until_accounting_tells_its_end() -> None:
+    attempts = Attempts("alpha")
+    attempts.meet(RUNNING)
+    assert attempts.missed([], 1000.0) == ["12"]
+    # Accounting is away, or has not heard of the end yet.
+    attempts.bury("12", [], 1000.0)
+    assert attempts.past(1000.0) == ()
+    assert attempts.missed([], 1000.4) == ["12"]
+    attempts.bury("12", [ROW], 1000.4)
+    assert attempts.missed([], 1010.0) == ["12"]
+    attempts.bury("12", [ENDED_ROW], 1010.0)
+    assert [ended.ended_at.timestamp() for ended in attempts.past(1010.0) if ended.ended_at] == [200]
+    assert attempts.missed([], 1011.0) == []
+
+
+def test_the_end_of_a_job_that_left_unseen_is_asked_for_with_pauses_and_not_for_ever() -> None:
+    attempts = Attempts("alpha")
+    attempts.meet(RUNNING)
+    asked = 0
+    for second in range(3600):
+        for raw_id in attempts.missed([], float(second)):
+            attempts.bury(raw_id, [], float(second))
+            asked += 1
+    assert 10 <= asked <= 25
+    assert attempts.missed([], 4000.0) == []
+
+
+def test_a_job_that_was_seen_to_end_is_not_missed() -> None:
+    attempts = Attempts("alpha")
+    attempts.meet(RUNNING)
+    attempts.meet(FAILED)
+    assert attempts.missed([], 1000.0) == []
+
+
+def test_a_job_that_is_listed_again_is_not_missed_any_more_and_one_that_has_its_id_does_not_hide_its_end() -> None:
+    attempts = Attempts("alpha")
+    attempts.meet(RUNNING)
+    assert attempts.missed([], 1000.0) == ["12"]
+    attempts.meet(RUNNING)
+    assert attempts.missed(["12"], 1001.0) == []
+    assert attempts.missed([], 1002.0) == ["12"]
+    attempts.meet(replace(RUNNING, submitted_at=990, started_at=991))
+    assert attempts.missed(["12"], 1003.0) == ["12"]

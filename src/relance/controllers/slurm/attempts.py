@@ -72,6 +72,14 @@ class Matched:
     earlier: dict[int, AccountedJob]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Missed:
+    """A job that left the list without having been seen to end: what was known of it, and since when it is gone."""
+
+    known: Known
+    since_s: float
+
+
 class Attempts:
     """The memory of one cluster's jobs, by raw id."""
 
@@ -85,6 +93,7 @@ class Attempts:
         self.past_of_gone: dict[str, tuple[PastAttempt, float]] = {}
         self._cluster = cluster
         self._known: dict[str, Known] = {}
+        self._missed: dict[str, Missed] = {}
         self._wanted: dict[str, float] = {}
 
     def meet(self, job: SlurmJob) -> Known:
@@ -183,23 +192,41 @@ class Attempts:
         """What is remembered of a job."""
         return self._known.get(raw_id)
 
-    def missed(self, listed: Iterable[str]) -> dict[str, Known]:
-        """Jobs that left the list without having been seen to end; they and all others that left are forgotten."""
+    def missed(self, listed: Iterable[str], now_s: float) -> list[str]:
+        """Raw ids that left the list without having been seen to end, and whose end is worth asking for now.
+
+        All that left is forgotten otherwise; these are kept until they are buried, or their end is no news any more.
+        """
         there = set(listed)
         gone = {raw_id: known for raw_id, known in self._known.items() if raw_id not in there}
-        for raw_id in gone:
+        for raw_id, known in gone.items():
             del self._known[raw_id]
             self._wanted.pop(raw_id, None)
-        return {raw_id: known for raw_id, known in gone.items() if not known.state.is_over}
+            if not known.state.is_over and known.first_submitted_at is not None:
+                fresh = replace(known, asked_s=float("-inf"), tries=0)
+                self._missed[raw_id] = Missed(known=fresh, since_s=now_s)
+        self._missed = {
+            raw_id: each for raw_id, each in self._missed.items()
+            if now_s - each.since_s < _GONE_FOR_S and not (raw_id in there and self._is_back(raw_id, each.known))
+        }  # fmt: skip
+        return [
+            raw_id for raw_id, each in self._missed.items()
+            if now_s - each.known.asked_s >= _pause_s(each.known.tries)
+        ]  # fmt: skip
 
-    def bury(self, raw_id: str, known: Known, rows: Iterable[AccountedJob], now_s: float) -> None:
-        """Take in how a job ended that is not listed any more."""
-        if known.first_submitted_at is None:
+    def bury(self, raw_id: str, rows: Iterable[AccountedJob], now_s: float) -> None:
+        """Take in how a job ended that is not listed any more; without a row of its end it is asked for again."""
+        missed = self._missed.pop(raw_id, None)
+        if missed is None:
             return
+        known, first = missed.known, missed.known.first_submitted_at
         own = [row for row in rows if str(row.job_id) == raw_id and _is_at(row, known.submitted_at)]
-        if own and own[-1].ended_at is not None:
-            ended = past_attempt(own[-1], known.restart_count, known.first_submitted_at)
+        if first is not None and own and own[-1].ended_at is not None:
+            ended = past_attempt(own[-1], known.restart_count, first)
             self.past_of_gone[raw_id] = (ended, now_s)
+        else:
+            again = replace(known, asked_s=now_s, tries=known.tries + 1)
+            self._missed[raw_id] = replace(missed, known=again)
 
     def past(self, now_s: float) -> tuple[PastAttempt, ...]:
         """All earlier attempts of the jobs that are listed, and the ends of those that left the list lately."""
@@ -208,6 +235,11 @@ class Attempts:
         }
         listed = [attempt for known in self._known.values() for attempt in known.past]
         return (*listed, *(attempt for attempt, _ in self.past_of_gone.values()))
+
+    def _is_back(self, raw_id: str, known: Known) -> bool:
+        """Whether a job that was missed is listed again: its records had been left out of one answer."""
+        listed = self._known.get(raw_id)
+        return listed is not None and listed.first_submitted_at == known.first_submitted_at
 
     def _is_same(self, raw_id: str, known: Known, count: int, at: datetime) -> bool:
         first = known.first_submitted_at or known.submitted_at

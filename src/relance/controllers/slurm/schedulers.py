@@ -190,7 +190,7 @@ class SlurmScheduler:
     async def _account(self, *, urgent: bool) -> list[str]:
         """Ask accounting, in one question, about all that it owes; gives what went wrong."""
         now_s = self._clock.monotonic()
-        missed = self._attempts.missed(self._queue.jobs)
+        missed = self._attempts.missed(self._queue.jobs, now_s)[:_MOST_IDS]
         self._wishes.keep_only(self._queue.jobs.values())
         self._at_work = {raw_id: kept for raw_id, kept in self._at_work.items() if raw_id in self._queue.jobs}
         self._made = {raw_id: kept for raw_id, kept in self._made.items() if raw_id in self._queue.jobs}
@@ -205,7 +205,7 @@ class SlurmScheduler:
             if problems or not fresh:
                 break
             await self._clock.sleep(pause_s)
-            problems = await self._learn(fresh, {}, urgent=urgent)
+            problems = await self._learn(fresh, (), urgent=urgent)
         living = [raw_id for raw_id in owed if self._lives(raw_id)]
         return [*problems, *(await self._see_steps(living, urgent=urgent))]
 
@@ -217,16 +217,16 @@ class SlurmScheduler:
         if urgent and known is not None and known.state is JobState.PENDING and known.first_submitted_at is not None:
             return  # how the attempt before it ended is asked with the look that comes before the update
         if self._lives(raw_id):
-            await asyncio.gather(self._learn([raw_id], {}, urgent=urgent), self._see_steps([raw_id], urgent=urgent))
+            await asyncio.gather(self._learn([raw_id], (), urgent=urgent), self._see_steps([raw_id], urgent=urgent))
             return
-        await self._learn([raw_id], {}, urgent=urgent)
+        await self._learn([raw_id], (), urgent=urgent)
         for pause_s in _PAUSES_S:
             if not self._attempts.is_fresh_debt(raw_id):
                 break
             await self._clock.sleep(pause_s)
-            await self._learn([raw_id], {}, urgent=urgent)
+            await self._learn([raw_id], (), urgent=urgent)
 
-    async def _learn(self, owed: Sequence[str], missed: dict[str, Known], *, urgent: bool) -> list[str]:
+    async def _learn(self, owed: Sequence[str], missed: Sequence[str], *, urgent: bool) -> list[str]:
         ids = [*owed, *missed]
         rows: tuple[AccountedJob, ...] = ()
         try:
@@ -242,8 +242,8 @@ class SlurmScheduler:
             job = self._queue.jobs.get(raw_id)
             if job is not None:
                 self._attempts.learn(job, None if problems else by_id.get(job.job_id, []), now_s)
-        for raw_id, known in missed.items():
-            self._attempts.bury(raw_id, known, by_id.get(int(raw_id), []), now_s)
+        for raw_id in missed:
+            self._attempts.bury(raw_id, by_id.get(int(raw_id), []), now_s)
         return problems
 
     async def _see_steps(self, ids: Sequence[str], *, urgent: bool) -> list[str]:
