@@ -21,6 +21,8 @@ NOTHING, ACT = Wish(), Wish(mode=Stage.ACT)
         ({"is_batch": False}, "sbatch"),
         ({"requeue": False}, "Requeue=1"),
         ({"het_job_id": 10, "het_offset": 1}, "leader"),
+        ({"het_job_id": 10, "het_offset": 0}, "heterogeneous jobs are only watched so far"),
+        ({"het_job_id": 10, "het_offset": None}, "heterogeneous jobs are only watched so far"),
         ({"federation_origin": "east"}, "federation"),
         ({"states": ("RUNNING", "REVOKED")}, "federation"),
         ({"licenses": "matlab:1"}, "licences"),
@@ -37,10 +39,9 @@ def test_each_kind_that_is_only_watched_says_why_and_what_helps(fields: dict[str
         {},
         {"requeue": True, "is_batch": True},
         {"requeue": None, "is_batch": None},
-        {"het_job_id": 10, "het_offset": 0},
     ],
 )
-def test_an_ordinary_job_and_the_leader_of_a_heterogeneous_one_may_be_restarted(fields: dict[str, object]) -> None:
+def test_an_ordinary_job_may_be_restarted(fields: dict[str, object]) -> None:
     assert only_watched(job_with(**fields), NOTHING, "25.05.3") == ""
 
 

@@ -47,8 +47,13 @@ def _federated(job: SlurmJob) -> str:
 
 
 def _het(job: SlurmJob) -> str:
-    if not job.het_offset:
+    if job.het_job_id is None:
         return ""
+    if not job.het_offset:
+        return (
+            "heterogeneous jobs are only watched so far: what became of the steps of the other components is not read; "
+            "ask for all nodes in one component if it should be restarted"
+        )
     return f"it is component {job.het_offset} of heterogeneous job {job.het_job_id}, which restarts with its leader"
 
 
