@@ -109,6 +109,11 @@ def version() -> tuple[str, ...]:
     return ("scontrol", "--version")
 
 
+def federation() -> tuple[str, ...]:
+    """The federation that the cluster is part of; read by `parse_federation`."""
+    return ("scontrol", "show", "federation")
+
+
 def accounting_fields() -> tuple[str, ...]:
     """The fields that this release's accounting knows; asks nobody. Read by `knows_restarts`."""
     return ("sacct", "--helpformat")

@@ -83,7 +83,8 @@ class ControlFacts:
     `release` is as shown, such as "22.05.8". `min_job_age_s` is how long slurmctld remembers an ended job, which is
     the time in which it can be requeued; 0 means that the purge is off. `cred_expire_s` is the site's `cred_expire`;
     None is Slurm's default, 120 s. `scheduler_parameters` maps each word to its value, "" for a word that has none.
-    `has_federation` says that federation parameters are set; a federation itself shows only in the jobs.
+    `has_federation` says that federation parameters are set. `federation` is the name of the one that the cluster is
+    part of, which is asked apart from the settings: "" for none, None: not readable.
     """
 
     release: str
@@ -112,6 +113,7 @@ class ControlFacts:
     max_array_size: int | None = None
     max_job_count: int | None = None
     has_federation: bool = False
+    federation: str | None = ""
     task_prolog: str | None = None
     conf_path: str | None = None
     controllers: tuple[str, ...] = ()

@@ -18,7 +18,7 @@ esac"""
 SACCT = (
     """mark=$(echo "$*" | sed 's/.*--delimiter=\\(~[0-9a-f]*~\\).*/\\1/'); sed "s/@/$mark/g" {folder}/accounting.txt"""
 )
-_SCONTROL = """case "$*" in
+SCONTROL = """case "$*" in
 *node*) cat {folder}/nodes.txt ;;
 *config*) cat {folder}/config.txt ;;
 *reservation*) echo "No reservations in the system" ;;
@@ -41,7 +41,7 @@ class FakeSlurm:
         self.account()
         self.put("steps.txt", b"STEPID@USER@START_TIME@NODELIST@NAME@\n")
         self.program("squeue", _SQUEUE)
-        self.program("scontrol", _SCONTROL)
+        self.program("scontrol", SCONTROL)
         self.program("sacct", SACCT)
         self.program("sacctmgr", 'echo "relance|Operator|"')
         self.program("scancel", "true")

@@ -12,7 +12,7 @@ import pytest
 from relance.controllers.slurm import attempts, questions
 from relance.domain.views import JobState
 from relance.ports.schedulers import JobGoneError, SchedulerRefusedError, SchedulerSilentError
-from tests.unit.controllers.fake_slurm import SACCT, TITLES, FakeSlurm
+from tests.unit.controllers.fake_slurm import SACCT, SCONTROL, TITLES, FakeSlurm
 from tests.unit.slurm.recorded import RELEASES, recorded
 
 
@@ -278,3 +278,29 @@ async def test_accounting_whose_fields_are_not_told_is_asked_all_the_same(slurm:
     slurm.program("sacct", f'case "$*" in *--helpformat*) exit 1;; esac\n{SACCT}')
     report = await slurm.scheduler().look()
     assert report.problems == ()
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (
+            "printf 'Federation: coast\\nSelf:       alpha:10.0.0.1:6817 ID:1 FedState:ACTIVE\\n'",
+            "is part of a federation",
+        ),
+        ("exit 1", "cannot be read"),
+        ("echo garbage", "cannot be read"),
+    ],
+)
+async def test_nothing_is_done_in_a_federation_nor_where_that_is_not_known(
+    slurm: FakeSlurm, answer: str, words: str
+) -> None:
+    slurm.program("scontrol", f'case "$*" in *federation*) {answer}; exit;; esac\n{SCONTROL}')
+    report = await slurm.scheduler().look()
+    (lacking,) = report.facts.lacks
+    assert words in lacking
+
+
+async def test_an_empty_answer_is_no_federation(slurm: FakeSlurm) -> None:
+    report = await slurm.scheduler().look()
+    assert report.facts.lacks == ()
+    assert "show federation" in slurm.calls("scontrol")

@@ -105,6 +105,8 @@ def test_the_scheduler_s_own_account_is_refused_like_root() -> None:
         ("licences", {"release": "25.11.6"}, Level.WARN, "25.11.7"),
         ("licences", {"release": "24.11.7"}, Level.OK, ""),
         ("federation", {"has_federation": True}, Level.BLOCKS_ACT, "no federated cluster"),
+        ("federation", {"federation": "coast"}, Level.BLOCKS_ACT, "no federated cluster"),
+        ("federation", {"federation": None}, Level.UNREADABLE, "scontrol show federation"),
         ("kill_wait", {"kill_wait_s": 600}, Level.WARN, "KillWait=30"),
         ("preemption", {"preempt_mode": "GANG,REQUEUE"}, Level.WARN, ""),
         ("preemption", {"preempt_mode": "CANCEL"}, Level.WARN, ""),

@@ -7,7 +7,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
@@ -25,7 +25,7 @@ from relance.slurm.parsing.accounting import parse_accounting
 from relance.slurm.parsing.glances import Glance, parse_glances
 from relance.slurm.parsing.jobs import parse_some_jobs
 from relance.slurm.parsing.replies import checked
-from relance.slurm.parsing.settings import parse_settings
+from relance.slurm.parsing.settings import parse_federation, parse_settings
 from relance.slurm.running import new_mark, run
 from relance.slurm.site_records import ControlFacts
 
@@ -34,9 +34,7 @@ ANSWER_S = 10.0
 _GRACE = timedelta(minutes=5)
 """Nothing is restarted for so long after slurmctld started (operators.md 3)."""
 _COUNTS = ("sdiag",)
-_FEDERATION = ("scontrol", "show", "federation")
 _RUNNING = re.compile(rb"^\s*Jobs running:\s*(\d+)", re.MULTILINE)
-_FEDERATED = re.compile(rb"^Federation:\s*(\S+)", re.MULTILINE)
 _MISSED_SHARE = 0.9
 """Counts of two commands differ by what ends between them; a tenth is more than that."""
 _MISSED_LEAST = 3
@@ -76,12 +74,12 @@ async def inspect(settings: SlurmSettings, log_roots: tuple[Path, ...], clock: C
         facts = await asker.ask(commands.settings(), parse_settings)
     except SlurmError as error:
         return Inspection(release="", account=user, findings=(_unanswered(str(error)),))
+    facts = replace(facts, federation=await _federation(asker))
     rights = await _rights(asker, user, uid)
     found = [*fitness(facts, rights)]
     found.append(await _jobs(asker, facts, rights))
     found.append(await _one_job(asker, facts))
     found.append(await _accounting(asker, clock))
-    found += await _federation(asker)
     found += [_answers(asker), _uptime(facts, clock.now()), *(_log_root(root) for root in log_roots)]
     found.append(_munge(munge))
     return Inspection(release=facts.release, account=user, findings=tuple(found))
@@ -169,17 +167,11 @@ async def _accounting(asker: _Asker, clock: Clock) -> Fitness:
     return Fitness(name="sacct", level=Level.OK, text="accounting answers", read=read)
 
 
-async def _federation(asker: _Asker) -> tuple[Fitness, ...]:
-    """Said only where there is one: the settings alone do not tell."""
+async def _federation(asker: _Asker) -> str | None:
     try:
-        name = await asker.ask(_FEDERATION, _federation_of)
+        return await asker.ask(commands.federation(), parse_federation)
     except SlurmError:
-        return ()
-    if not name:
-        return ()
-    text = "this cluster is part of a federation: another cluster may take a job over while it is being restarted"
-    remedy = "Relance acts on no federated cluster; keep it in observe here"
-    return (Fitness(name="federation", level=Level.BLOCKS_ACT, text=text, remedy=remedy, read=f"Federation: {name}"),)
+        return None
 
 
 def _answers(asker: _Asker) -> Fitness:
@@ -228,11 +220,6 @@ def _munge(munge: Munge) -> Fitness:
 def _running_of(answer: bytes) -> int | None:
     found = _RUNNING.search(answer)
     return int(found[1]) if found else None
-
-
-def _federation_of(answer: bytes) -> str:
-    found = _FEDERATED.search(answer)
-    return found[1].decode("utf-8", "replace") if found else ""
 
 
 def _count(seen: Sequence[Glance]) -> str:

@@ -17,7 +17,7 @@ from relance.slurm.parsing.briefs import parse_brief, parse_exclusions
 from relance.slurm.parsing.glances import Glance, parse_glances
 from relance.slurm.parsing.jobs import parse_jobs, parse_some_jobs
 from relance.slurm.parsing.replies import checked
-from relance.slurm.parsing.settings import parse_settings
+from relance.slurm.parsing.settings import parse_federation, parse_settings
 from relance.slurm.parsing.sites import parse_nodes, parse_reservations
 from relance.slurm.parsing.steps import parse_steps
 from relance.slurm.records import AccountedJob, SlurmJob, SlurmStep
@@ -115,6 +115,10 @@ class Questions:
     async def settings(self, *, urgent: bool) -> ControlFacts:
         """What the site set."""
         return await self._ask("settings", commands.settings(), parse_settings, urgent=urgent)
+
+    async def federation(self, *, urgent: bool) -> str:
+        """The federation that the cluster is part of; empty: none."""
+        return await self._ask("settings", commands.federation(), parse_federation, urgent=urgent)
 
     async def rights(self, argv: Sequence[str], parse: Callable[[bytes], _T], *, urgent: bool) -> _T:
         """What accounting says of our own account."""

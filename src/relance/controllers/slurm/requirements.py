@@ -153,11 +153,21 @@ def _licences(facts: ControlFacts) -> Fitness:
 
 
 def _federation(facts: ControlFacts) -> Fitness:
+    remedy = "Relance acts on no federated cluster; keep it in observe here"
+    if facts.federation is None:
+        text = "whether the cluster is part of a federation cannot be read, where another cluster may take a job over"
+        remedy = "see what `scontrol show federation` says to this account"
+        return Fitness(
+            name="federation", level=Level.UNREADABLE, text=text, remedy=remedy, read="scontrol show federation"
+        )
+    if facts.federation:
+        text = "this cluster is part of a federation: another cluster may take a job over while it is being restarted"
+        read = f"Federation: {facts.federation}"
+        return Fitness(name="federation", level=Level.BLOCKS_ACT, text=text, remedy=remedy, read=read)
     if not facts.has_federation:
         text = "the cluster decides on its jobs alone"
         return Fitness(name="federation", level=Level.OK, text=text, read="FederationParameters = (null)")
     text = "in a federation another cluster may take a job over while it is being restarted"
-    remedy = "Relance acts on no federated cluster; keep it in observe here"
     read = "FederationParameters is set"
     return Fitness(name="federation", level=Level.BLOCKS_ACT, text=text, remedy=remedy, read=read)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from relance.controllers.slurm import rights as rights_of
 from relance.controllers.slurm.budgets import Interval
@@ -123,11 +123,19 @@ class SiteReader:
         text = ""
         if self._settings_due.is_due(begun_s):
             try:
-                self._control = await self._questions.settings(urgent=urgent)
+                control = await self._questions.settings(urgent=urgent)
                 self._settings_due.asked(begun_s, self._clock.monotonic())
+                self._control = replace(control, federation=await self._federation(urgent=urgent))
             except SchedulerSilentError as error:
                 text = f"the settings of Slurm cannot be read: {error}"
         return text or await self._read_rights(urgent=urgent)
+
+    async def _federation(self, *, urgent: bool) -> str | None:
+        """The federation that the cluster is part of; None: that cannot be read, and nothing is done while it lasts."""
+        try:
+            return await self._questions.federation(urgent=urgent)
+        except SchedulerSilentError:
+            return None
 
     async def _read_rights(self, *, urgent: bool) -> str:
         begun_s = self._clock.monotonic()

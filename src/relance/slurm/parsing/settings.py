@@ -11,6 +11,7 @@ from relance.slurm.site_records import ControlFacts
 _LINE = re.compile(r"([A-Za-z][A-Za-z0-9_]*(?:\[\d+\])?)\s*= ?(.*)")
 _SECONDS = re.compile(r"(\d+)(?: (sec|min))?\Z", re.ASCII)
 _USER = re.compile(r"(.+)\((\d+)\)\Z", re.ASCII)
+_FEDERATION = re.compile(rb"^Federation:\s*(\S+)", re.MULTILINE)
 _UP = re.compile(r"Slurmctld\(\S+\) at (\S+) is (UP|DOWN)")
 _CRED_EXPIRE = re.compile(r"(?:^|,)cred_expire=(\d+)(?=,|\Z)", re.ASCII)
 
@@ -56,6 +57,20 @@ def parse_settings(output: bytes) -> ControlFacts:
         controllers=tuple(controllers),
         controllers_up=all(controllers.values()) if controllers else None,
     )
+
+
+def parse_federation(output: bytes) -> str:
+    """The name of the cluster's federation; empty where nothing at all is answered, which is how Slurm says "none".
+
+    Raises:
+        UnreadableError: An answer that names none.
+    """
+    if not output.strip():
+        return ""
+    found = _FEDERATION.search(output)
+    if found is None:
+        raise values.unreadable("a federation", output[:200])
+    return found[1].decode("utf-8", "replace")
 
 
 def _read(output: bytes) -> tuple[dict[str, str], dict[str, bool]]:
