@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 
 import pytest
 
-from relance.controllers.slurm import queues
+from relance.controllers.slurm import questions, queues
 from relance.controllers.slurm.budgets import Budget, Interval
 from relance.controllers.slurm.settings import SlurmSettings
 from relance.domain.views import JobState
 from relance.ports.clocks import SystemClock
+from relance.ports.schedulers import SchedulerSilentError
+from relance.slurm.parsing.jobs import parse_jobs
+from relance.slurm.records import SlurmJob
 from relance.telemetry.schedulers import PROCESS_METRICS, SchedulerMeter
 from tests.unit.controllers.fake_slurm import FakeSlurm
 
@@ -137,3 +141,30 @@ async def test_a_look_that_a_transaction_may_wait_for_waits_for_no_budget(tmp_pa
     before = clock.monotonic()
     await scheduler.look()
     assert clock.monotonic() == before
+
+
+@pytest.mark.parametrize(("most_bytes", "is_apart"), [(0, True), (1 << 30, False)])
+async def test_long_answers_alone_are_parsed_apart_from_the_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_bytes: int, *, is_apart: bool
+) -> None:
+    seen: list[bool] = []
+
+    def watched(output: bytes) -> tuple[SlurmJob, ...]:
+        seen.append(threading.current_thread() is not threading.main_thread())
+        return parse_jobs(output)
+
+    monkeypatch.setattr(questions, "LONG_BYTES", most_bytes)
+    monkeypatch.setattr(questions, "parse_jobs", watched)
+    report = await FakeSlurm(tmp_path).scheduler().look()
+    assert seen == [is_apart]
+    assert len(report.jobs) == 13
+
+
+async def test_a_long_answer_that_cannot_be_read_is_silence_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(questions, "LONG_BYTES", 0)
+    slurm = FakeSlurm(tmp_path)
+    slurm.put("jobs.json", b"{")
+    with pytest.raises(SchedulerSilentError):
+        await slurm.scheduler().look()
