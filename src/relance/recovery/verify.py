@@ -150,6 +150,8 @@ def _of_this_attempt(evidence: Evidence) -> tuple[e.JobEvent, ...]:
         return (_close(incident, e.IncidentEnd.STOPPED, "cancelled: another try is no use", now),)
     if view.state is JobState.CANCELLED:
         who = "somebody" if view.cancelled_by is None else f"uid {view.cancelled_by}"
+        if view.cancelled_by is not None and view.cancelled_by == view.owner_uid:
+            who = f"its owner {view.user}"
         return (_close(incident, e.IncidentEnd.LEFT, f"{who} cancelled the job", now),)
     settled = _settled(incident)
     if settled:

@@ -109,6 +109,14 @@ def test_the_end_of_the_job_ends_the_incident(view: object, end: e.IncidentEnd) 
     assert closed.end is end
 
 
+def test_an_owner_who_cancelled_is_named_and_another_is_a_uid() -> None:
+    for uid, who in ((FAILED.owner_uid, f"its owner {FAILED.user}"), (4711, "uid 4711"), (None, "somebody")):
+        cancelled = replace(FAILED, state=JobState.CANCELLED, cancelled_by=uid)
+        (closed,) = verification(evidence(_failed(), cancelled, at(500)))
+        assert isinstance(closed, e.IncidentClosed)
+        assert closed.reason == f"{who} cancelled the job"
+
+
 def test_a_suspicion_that_heals_ends_by_itself() -> None:
     record = with_incident(seen(RUNNING))
     going_on = replace(OLD, step=50, step_at=at(100), highest_step=50, median_step_s=1.0)
