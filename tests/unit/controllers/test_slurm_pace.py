@@ -157,7 +157,7 @@ async def test_long_answers_alone_are_parsed_apart_from_the_event_loop(
     monkeypatch.setattr(questions, "parse_jobs", watched)
     report = await FakeSlurm(tmp_path).scheduler().look()
     assert seen == [is_apart]
-    assert len(report.jobs) == 13
+    assert len(report.jobs) == 12
 
 
 async def test_a_long_answer_that_cannot_be_read_is_silence_too(
