@@ -39,7 +39,7 @@ class SlurmJob:
     word only show the flag instead of the base state. `array_task_id` is None for the record that stands for all
     tasks of an array that have not started; `array_tasks` is then their list in Slurm's form, such as "2-3%2".
     `nodes` are the nodes of the attempt, also after its end. `eligible_at` of a pending job is its BeginTime.
-    `ends_at` of a running job is its time limit's end. `stdout`, `stderr` and `stdin` are as shown: with or without
+    `ends_at` of a running job is its time limit's end. `stdout` and `stderr` are as shown: with or without
     their patterns expanded (see `log_paths`); None is "not set". `has_expanded_paths` says that this release is known
     to have expanded them. `time_limit_s` None: unlimited or the partition's.
     """
@@ -50,22 +50,17 @@ class SlurmJob:
     array_tasks: str | None = None
     het_job_id: int | None = None
     het_offset: int | None = None
-    het_job_ids: tuple[int, ...] = ()
     name: str
     user: str | None = None
     uid: int
     account: str | None = None
-    qos: str | None = None
     partition: str | None = None
     states: tuple[str, ...]
     reason: str | None = None
-    reason_text: str | None = None
     held_by: HeldBy | None = None
     nodes: tuple[str, ...] = ()
     batch_host: str | None = None
-    scheduled_nodes: tuple[str, ...] = ()
     node_count: int | None = None
-    cpu_count: int | None = None
     task_count: int | None = None
     tasks_per_node: int | None = None
     submitted_at: int | None = None
@@ -73,8 +68,6 @@ class SlurmJob:
     started_at: int | None = None
     ends_at: int | None = None
     preempted_at: int | None = None
-    suspended_at: int | None = None
-    deadline_at: int | None = None
     exit: ExitCode | None = None
     derived_exit: ExitCode | None = None
     restart_count: int | None = None
@@ -90,23 +83,15 @@ class SlurmJob:
     tres_allocated: str | None = None
     licenses: str | None = None
     reservation: str | None = None
-    network: str | None = None
-    switches: int | None = None
-    segment_size: int | None = None
     time_limit_s: int | None = None
     priority: int | None = None
-    nice: int | None = None
     dependency: str | None = None
     comment: str | None = None
-    admin_comment: str | None = None
-    system_comment: str | None = None
     stdout: str | None = None
     stderr: str | None = None
-    stdin: str | None = None
     has_expanded_paths: bool = False
     work_dir: str | None = None
     command: str | None = None
-    container: str | None = None
     federation_origin: str | None = None
     federation_siblings: str | None = None
 

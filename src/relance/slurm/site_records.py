@@ -11,7 +11,7 @@ class SlurmNode:
 
     Flags are in Slurm's long words: DRAIN, MAINTENANCE, PLANNED, REBOOT_ISSUED, REBOOT_REQUESTED, POWERED_DOWN,
     NOT_RESPONDING (the `*` behind a short state), RESERVED, COMPLETING. `reason_by` is a user's name, and its uid
-    where that is what is shown. `booted_at` None: down, or not shown.
+    where that is what is shown.
     """
 
     name: str
@@ -23,14 +23,6 @@ class SlurmNode:
     features: tuple[str, ...] = ()
     active_features: tuple[str, ...] = ()
     gres: str | None = None
-    booted_at: int | None = None
-    slurmd_started_at: int | None = None
-    reservation: str | None = None
-    address: str | None = None
-    hostname: str | None = None
-    release: str | None = None
-    cpu_count: int | None = None
-    memory_mib: int | None = None
 
     def is_state(self, word: str) -> bool:
         """Whether Slurm shows this state or flag."""
@@ -96,25 +88,14 @@ class ControlFacts:
     job_requeue: bool | None
     job_file_append: bool | None
     accounting_type: str | None
-    accounting_enforce: tuple[str, ...] = ()
     accounting_store_flags: tuple[str, ...] = ()
-    auth_type: str | None = None
     cred_expire_s: int | None = None
     requeue_exit: str | None = None
     requeue_exit_hold: str | None = None
     kill_wait_s: int | None = None
-    kill_on_bad_exit: bool | None = None
-    slurmd_timeout_s: int | None = None
-    return_to_service: int | None = None
     private_data: tuple[str, ...] = ()
     preempt_mode: str | None = None
     preempt_type: str | None = None
     scheduler_parameters: dict[str, str] = field(default_factory=dict)
-    max_array_size: int | None = None
-    max_job_count: int | None = None
     has_federation: bool = False
     federation: str | None = ""
-    task_prolog: str | None = None
-    conf_path: str | None = None
-    controllers: tuple[str, ...] = ()
-    controllers_up: bool | None = None

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relance.slurm.errors import RefusedError, UnknownJobError, UnreadableError
-from relance.slurm.parsing.jobs import parse_jobs, parse_some_jobs, pick_job
+from relance.slurm.parsing.jobs import _OPTIONAL, _STRICT, parse_jobs, parse_some_jobs, pick_job
 from relance.slurm.records import ExitCode, HeldBy, SlurmJob
 from tests.unit.slurm.recorded import RELEASES, SCENES, recorded
 
 DIFFER_BY_DESIGN = {
-    "batch_host", "submitted_at", "eligible_at", "started_at", "ends_at", "nodes", "nice", "priority", "stdout",
+    "batch_host", "submitted_at", "eligible_at", "started_at", "ends_at", "nodes", "priority", "stdout",
     "stderr", "has_expanded_paths", "time_limit_s",
 }  # fmt: skip
 """Times and nodes of the run itself; what 22.05 does not show; what one release shows as patterns."""
@@ -66,7 +66,6 @@ def test_the_other_kinds_of_jobs(release: str) -> None:
     assert [jobs[number].shown_id for number in (5, 6, 7, 3, 10, 11, 12)] == [
         "3_0", "3_1", "3_2", "3_3", "10+0", "10+1", "12",
     ]  # fmt: skip
-    assert jobs[11].het_job_ids == (10, 11)
     assert jobs[8].reason == "DependencyNeverSatisfied"
     assert jobs[9].requeue is False
     assert jobs[12].exit == ExitCode(code=0, signal=15)
@@ -126,6 +125,24 @@ def test_a_field_that_is_missing_is_not_read_as_empty(key: str) -> None:
 def test_a_value_of_another_shape_is_refused(key: str, value: object) -> None:
     whole = document()
     whole["jobs"][3][key] = value
+    with pytest.raises(UnreadableError):
+        parse_jobs(json.dumps(whole).encode())
+
+
+@pytest.mark.parametrize(("field", "key"), [(field, key) for field, _, key in _OPTIONAL])
+@pytest.mark.parametrize("value", [{"odd": 1}, [1], 1.5, {"set": "yes", "number": "many"}])
+def test_an_optional_field_of_another_shape_is_not_known_and_hides_no_job(field: str, key: str, value: object) -> None:
+    whole = document()
+    whole["jobs"][3][key] = value
+    jobs = parse_jobs(json.dumps(whole).encode())
+    assert len(jobs) == len(whole["jobs"])
+    assert getattr(jobs[3], field) is None
+
+
+@pytest.mark.parametrize("key", [key for _, _, key in _STRICT])
+def test_a_field_that_decisions_rest_on_is_never_guessed(key: str) -> None:
+    whole = document()
+    whole["jobs"][3][key] = {"odd": 1}
     with pytest.raises(UnreadableError):
         parse_jobs(json.dumps(whole).encode())
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,9 +39,7 @@ def test_nodes_of_each_release(release: str) -> None:
     assert lost.states == ("DOWN", "NOT_RESPONDING")
     assert (lost.reason, lost.reason_by) == ("Not responding", "root")
     assert lost.reason_at is not None
-    assert (lost.partitions, lost.cpu_count, lost.memory_mib) == (("train",), 2, 2000)
-    assert lost.booted_at is not None
-    assert (lost.release or "").startswith(release)
+    assert lost.partitions == ("train",)
     assert nodes[0].reason is None
 
 
@@ -65,6 +65,21 @@ def test_a_reason_with_fields_and_lines_in_it_stays_a_reason() -> None:
     assert node.states == ("DOWN", "NOT_RESPONDING")
     assert node.reason == "Xid 79 State=IDLE Partitions=all see [ticket] 5"
     assert (node.reason_by, node.reason_at) == ("ada", 1796048116)
+
+
+def test_a_reason_that_ends_in_what_only_looks_like_a_name_and_a_time_stays_one() -> None:
+    recording = recorded("25.11", SCENES[1], "scontrol-show-node.txt")
+    odd = b"Reason=ask [ada@desk]"
+    node = parse_nodes(recording.replace(b"Reason=Not responding [root@2026-11-29T15:35:38]", odd))[5]
+    assert (node.reason, node.reason_by, node.reason_at) == ("ask [ada@desk]", None, None)
+
+
+@pytest.mark.parametrize("name", ["KillWait", "JobRequeue"])
+def test_a_setting_that_nothing_rests_on_makes_the_others_no_less_readable(name: str) -> None:
+    recording = recorded("25.11", "scontrol-show-config.txt").decode()
+    facts = parse_settings(re.sub(rf"^{name} .*$", f"{name} = soon", recording, flags=re.MULTILINE).encode())
+    assert facts.min_job_age_s == 300
+    assert None in (facts.kill_wait_s, facts.job_requeue)
 
 
 def test_a_partition() -> None:
@@ -98,14 +113,13 @@ def test_settings_of_each_release(release: str) -> None:
     facts = parse_settings(recorded(release, "scontrol-show-config.txt"))
     assert facts.release.startswith(f"{release}.")
     assert (facts.cluster, facts.slurm_user, facts.slurm_uid) == ("v", "root", 0)
-    assert (facts.min_job_age_s, facts.kill_wait_s, facts.slurmd_timeout_s) == (300, 5, 20)
+    assert (facts.min_job_age_s, facts.kill_wait_s) == (300, 5)
     assert (facts.job_requeue, facts.job_file_append) == (True, False)
     assert facts.accounting_type == "accounting_storage/slurmdbd"
     assert facts.accounting_store_flags == ("job_comment",)
-    assert (facts.accounting_enforce, facts.private_data) == ((), ())
+    assert facts.private_data == ()
     assert facts.scheduler_parameters["bf_interval"] == "2"
     assert (facts.cred_expire_s, facts.requeue_exit, facts.has_federation) == (None, None, False)
-    assert (facts.controllers, facts.controllers_up, facts.max_array_size) == (("head",), True, 1001)
     assert facts.booted_at is not None
 
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
-from relance.slurm.errors import RefusedError, UnknownJobError
-from relance.slurm.hostlists import MAX_NAMES, expand
+from relance.slurm.errors import RefusedError, UnknownJobError, UnreadableError
+from relance.slurm.hostlists import expand
 from relance.slurm.parsing import values
 from relance.slurm.records import HeldBy, SlurmJob
 
@@ -147,7 +147,8 @@ def _job(value: object) -> SlurmJob:
     missing = _REQUIRED - record.keys()
     if missing:
         raise values.unreadable(f"a job without {', '.join(sorted(missing))}", record.get("job_id"))
-    fields: dict[str, Any] = {field: read(record, key) for field, read, key in _PLAIN}
+    fields: dict[str, Any] = {field: read(record, key) for field, read, key in _STRICT}
+    fields |= {field: _if_readable(read, record, key) for field, read, key in _OPTIONAL}
     fields |= {field: _nodes(record, key) for field, key in _NODE_LISTS}
     fields |= _identity(record) | _state(record) | _paths(record)
     return SlurmJob(**fields)
@@ -165,7 +166,6 @@ def _identity(record: Mapping[str, object]) -> dict[str, object]:
         "array_task_id": None if array_job_id is None else values.number(record, "array_task_id"),
         "het_job_id": het_job_id,
         "het_offset": None if het_job_id is None else values.number(record, "het_job_offset"),
-        "het_job_ids": _ids(values.text(record, "het_job_id_set")),
     }
 
 
@@ -173,13 +173,13 @@ def _state(record: Mapping[str, object]) -> dict[str, object]:
     states = values.state_words(record["job_state"])
     reason = values.shown_text(values.text(record, "state_reason") or "")
     priority = values.number(record, "priority")
-    minutes = values.number(record, "time_limit")
+    minutes = _if_readable(values.number, record, "time_limit")
     return {
         "states": states,
         "reason": reason,
         "priority": priority,
         "held_by": held_by(states, reason, priority),
-        "time_limit_s": None if minutes is None else minutes * 60,
+        "time_limit_s": minutes * 60 if isinstance(minutes, int) else None,
     }
 
 
@@ -198,9 +198,20 @@ def _paths(record: Mapping[str, object]) -> dict[str, object]:
     """The log paths: 22.05 shows patterns, 23.11 and 24.11 what became of them (no record says so), 25.11 both."""
     shows_both = "stdout_expanded" in record
     form = "std{}_expanded" if shows_both else "standard_{}"
-    names = {"stdout": "out", "stderr": "err", "stdin": "in"} if shows_both else _LONG_NAMES
-    paths: dict[str, object] = {field: values.text(record, form.format(name)) for field, name in names.items()}
-    return {**paths, "has_expanded_paths": shows_both}
+    out, err = ("out", "err") if shows_both else ("output", "error")
+    return {
+        "stdout": values.text(record, form.format(out)),
+        "stderr": _if_readable(values.text, record, form.format(err)),
+        "has_expanded_paths": shows_both,
+    }
+
+
+def _if_readable(read: _Reader, record: Mapping[str, object], key: str) -> object:
+    """A field that may be missing, or of a shape that is not known."""
+    try:
+        return read(record, key)
+    except UnreadableError:
+        return None
 
 
 def _demanded(record: Mapping[str, object], key: str) -> int:
@@ -215,24 +226,12 @@ def _nodes(record: Mapping[str, object], key: str) -> tuple[str, ...]:
     return () if shown is None else expand(shown)
 
 
-def _ids(shown: str | None) -> tuple[int, ...]:
-    """The ids of a set such as "10-12"; none for a set that is not shown."""
-    return () if shown is None else tuple(_spread(shown, "the ids of a heterogeneous job"))
-
-
 def _has_task(shown: str, task: int) -> bool:
     """Whether a list such as "0-3,7%2" or "0-9:3" names the task; a list that Slurm cut short ("...") may."""
     tasks, _, _ = shown.partition("%")
     return any(task in each for each in _ranges(tasks.removesuffix("...").rstrip(","), "an array's tasks")) or (
         tasks.endswith("...")
     )
-
-
-def _spread(shown: str, what: str) -> Iterator[int]:
-    for each in _ranges(shown, what):
-        if len(each) > MAX_NAMES:
-            raise values.unreadable(what, shown)
-        yield from each
 
 
 def _ranges(shown: str, what: str) -> Iterator[range]:
@@ -244,56 +243,46 @@ def _ranges(shown: str, what: str) -> Iterator[range]:
         yield range(first, int(match[2] or first) + 1, int(match[3] or 1) or 1)
 
 
-_LONG_NAMES = {"stdout": "output", "stderr": "error", "stdin": "input"}
 _NODE_LISTS = (
     ("nodes", "nodes"),
-    ("scheduled_nodes", "scheduled_nodes"),
     ("excluded_nodes", "excluded_nodes"),
     ("required_nodes", "required_nodes"),
 )
-_PLAIN: tuple[tuple[str, Callable[[Mapping[str, object], str], object], str], ...] = (
+_Reader = Callable[[Mapping[str, object], str], object]
+_STRICT: tuple[tuple[str, _Reader, str], ...] = (
     ("array_tasks", values.text, "array_task_string"),
-    ("user", values.text, "user_name"),
-    ("account", values.text, "account"),
-    ("qos", values.text, "qos"),
     ("partition", values.text, "partition"),
-    ("reason_text", values.text, "state_description"),
-    ("batch_host", values.text, "batch_host"),
     ("exit", values.exit_code, "exit_code"),
-    ("derived_exit", values.exit_code, "derived_exit_code"),
     ("requeue", values.flag, "requeue"),
     ("is_batch", values.flag, "batch_flag"),
-    ("nice", values.number, "nice"),
-    ("node_count", values.number, "node_count"),
-    ("cpu_count", values.number, "cpus"),
-    ("task_count", values.number, "tasks"),
-    ("tasks_per_node", values.positive, "tasks_per_node"),
-    ("switches", values.positive, "required_switches"),
-    ("segment_size", values.positive, "segment_size"),
     ("submitted_at", values.moment, "submit_time"),
     ("eligible_at", values.moment, "eligible_time"),
     ("started_at", values.moment, "start_time"),
     ("ends_at", values.moment, "end_time"),
     ("preempted_at", values.moment, "preempt_time"),
-    ("suspended_at", values.moment, "suspend_time"),
-    ("deadline_at", values.moment, "deadline"),
+    ("licenses", values.text, "licenses"),
+    ("dependency", values.text, "dependency"),
+    ("comment", values.text, "comment"),
+    ("work_dir", values.text, "current_working_directory"),
+    ("command", values.text, "command"),
+    ("federation_origin", values.text, "federation_origin"),
+    ("federation_siblings", values.text, "federation_siblings_active"),
+)
+"""Fields that are read as they stand, on which decisions rest: the field, how it is read, and Slurm's name for it."""
+_OPTIONAL: tuple[tuple[str, _Reader, str], ...] = (
+    ("user", values.text, "user_name"),
+    ("account", values.text, "account"),
+    ("batch_host", values.text, "batch_host"),
+    ("derived_exit", values.exit_code, "derived_exit_code"),
+    ("node_count", values.number, "node_count"),
+    ("task_count", values.number, "tasks"),
+    ("tasks_per_node", values.positive, "tasks_per_node"),
     ("features", values.text, "features"),
     ("tres_per_job", values.text, "tres_per_job"),
     ("tres_per_node", values.text, "tres_per_node"),
     ("tres_per_task", values.text, "tres_per_task"),
     ("tres_requested", values.text, "tres_req_str"),
     ("tres_allocated", values.text, "tres_alloc_str"),
-    ("licenses", values.text, "licenses"),
     ("reservation", values.text, "resv_name"),
-    ("network", values.text, "network"),
-    ("dependency", values.text, "dependency"),
-    ("comment", values.text, "comment"),
-    ("admin_comment", values.text, "admin_comment"),
-    ("system_comment", values.text, "system_comment"),
-    ("work_dir", values.text, "current_working_directory"),
-    ("command", values.text, "command"),
-    ("container", values.text, "container"),
-    ("federation_origin", values.text, "federation_origin"),
-    ("federation_siblings", values.text, "federation_siblings_active"),
 )
-"""Fields of `SlurmJob` that are read as they stand: the field, how it is read, and Slurm's name for it."""
+"""Fields without which a job can be told of: what cannot be read is not known, and hides no job."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from relance.slurm.errors import UnreadableError
 from relance.slurm.parsing import values
 from relance.slurm.site_records import ControlFacts
 
@@ -12,17 +13,17 @@ _LINE = re.compile(r"([A-Za-z][A-Za-z0-9_]*(?:\[\d+\])?)\s*= ?(.*)")
 _SECONDS = re.compile(r"(\d+)(?: (sec|min))?\Z", re.ASCII)
 _USER = re.compile(r"(.+)\((\d+)\)\Z", re.ASCII)
 _FEDERATION = re.compile(rb"^Federation:\s*(\S+)", re.MULTILINE)
-_UP = re.compile(r"Slurmctld\(\S+\) at (\S+) is (UP|DOWN)")
+_UP = re.compile(r"Slurmctld\(\S+\) at \S+ is (?:UP|DOWN)")
 _CRED_EXPIRE = re.compile(r"(?:^|,)cred_expire=(\d+)(?=,|\Z)", re.ASCII)
 
 
 def parse_settings(output: bytes) -> ControlFacts:
-    """The settings that Relance asks about, and whether slurmctld says of itself that it is up.
+    """The settings that Relance asks about.
 
     Raises:
         UnreadableError: Cut off, mangled, or without a setting that decisions rest on.
     """
-    shown, controllers = _read(output)
+    shown = _read(output)
     user = _USER.match(_demanded(shown, "SlurmUser"))
     cred_expire = _CRED_EXPIRE.search(shown.get("AuthInfo", ""))
     return ControlFacts(
@@ -35,27 +36,16 @@ def parse_settings(output: bytes) -> ControlFacts:
         job_requeue=_switch(shown, "JobRequeue"),
         job_file_append=_switch(shown, "JobFileAppend"),
         accounting_type=values.shown_text(_demanded(shown, "AccountingStorageType")),
-        accounting_enforce=_words(shown, "AccountingStorageEnforce"),
         accounting_store_flags=_words(shown, "AccountingStoreFlags"),
-        auth_type=values.shown_text(shown.get("AuthType", "")),
         cred_expire_s=int(cred_expire[1]) if cred_expire else None,
         requeue_exit=values.shown_text(shown.get("RequeueExit", "")),
         requeue_exit_hold=values.shown_text(shown.get("RequeueExitHold", "")),
-        kill_wait_s=_seconds(shown.get("KillWait", ""), "KillWait"),
-        kill_on_bad_exit=_switch(shown, "KillOnBadExit"),
-        slurmd_timeout_s=_seconds(shown.get("SlurmdTimeout", ""), "SlurmdTimeout"),
-        return_to_service=values.shown_number(shown.get("ReturnToService", ""), "ReturnToService"),
+        kill_wait_s=_kill_wait_s(shown.get("KillWait", "")),
         private_data=_words(shown, "PrivateData"),
         preempt_mode=values.shown_text(shown.get("PreemptMode", "")),
         preempt_type=values.shown_text(shown.get("PreemptType", "")),
         scheduler_parameters=_parameters(shown.get("SchedulerParameters", "")),
-        max_array_size=values.shown_number(shown.get("MaxArraySize", ""), "MaxArraySize"),
-        max_job_count=values.shown_number(shown.get("MaxJobCount", ""), "MaxJobCount"),
         has_federation=values.shown_text(shown.get("FederationParameters", "")) is not None,
-        task_prolog=values.shown_text(shown.get("TaskProlog", "")),
-        conf_path=values.shown_text(shown.get("SLURM_CONF", "")),
-        controllers=tuple(controllers),
-        controllers_up=all(controllers.values()) if controllers else None,
     )
 
 
@@ -73,22 +63,22 @@ def parse_federation(output: bytes) -> str:
     return found[1].decode("utf-8", "replace")
 
 
-def _read(output: bytes) -> tuple[dict[str, str], dict[str, bool]]:
-    """The settings by name, and each slurmctld's host with whether it is up: the answer's last lines."""
+def _read(output: bytes) -> dict[str, str]:
+    """The settings by name, from a whole answer: its last lines say of each slurmctld whether it is up."""
     text = output.decode("utf-8", "replace")
     first, _, rest = text.partition("\n")
     if not first.startswith("Configuration data as of "):
         raise values.unreadable("Slurm's settings", text[:200])
     shown: dict[str, str] = {}
-    controllers: dict[str, bool] = {}
+    is_whole = False
     for line in rest.split("\n"):
-        if match := _UP.match(line):
-            controllers[match[1]] = match[2] == "UP"
+        if _UP.match(line):
+            is_whole = True
         elif match := _LINE.match(line):
             shown.setdefault(match[1], match[2].strip())
-    if not controllers:
+    if not is_whole:
         raise values.unreadable("the end of Slurm's settings", text[-200:])
-    return shown, controllers
+    return shown
 
 
 def _demanded(shown: Mapping[str, str], key: str) -> str:
@@ -106,12 +96,18 @@ def _seconds(shown: str, what: str) -> int | None:
     return int(match[1]) * (60 if match[2] == "min" else 1)
 
 
+def _kill_wait_s(shown: str) -> int | None:
+    """A setting that nothing rests on: None also where it cannot be read."""
+    try:
+        return _seconds(shown, "KillWait")
+    except UnreadableError:
+        return None
+
+
 def _switch(shown: Mapping[str, str], key: str) -> bool | None:
     value = shown.get(key)
-    if value is None:
+    if value is None or value.lower() not in ("0", "1", "yes", "no"):
         return None
-    if value.lower() not in ("0", "1", "yes", "no"):
-        raise values.unreadable(key, value)
     return value.lower() in ("1", "yes")
 
 

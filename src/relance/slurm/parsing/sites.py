@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from relance.slurm.errors import UnreadableError
 from relance.slurm.hostlists import expand
 from relance.slurm.parsing import values
 from relance.slurm.parsing.blocks import read_blocks
@@ -67,14 +68,6 @@ def _node(block: Mapping[str, str]) -> SlurmNode:
         features=_words(block.get("AvailableFeatures")),
         active_features=_words(block.get("ActiveFeatures")),
         gres=values.shown_text(block.get("Gres", "")),
-        booted_at=values.shown_moment(block.get("BootTime", ""), "a boot time"),
-        slurmd_started_at=values.shown_moment(block.get("SlurmdStartTime", ""), "the start of slurmd"),
-        reservation=values.shown_text(block.get("ReservationName", "")),
-        address=values.shown_text(block.get("NodeAddr", "")),
-        hostname=values.shown_text(block.get("NodeHostName", "")),
-        release=values.shown_text(block.get("Version", "")),
-        cpu_count=values.shown_number(block.get("CPUTot", ""), "a number of processors"),
-        memory_mib=values.shown_number(block.get("RealMemory", ""), "a node's memory"),
     )
 
 
@@ -97,7 +90,10 @@ def _reason(shown: str | None) -> tuple[str | None, str | None, int | None]:
     match = _REASON.match(shown)
     if match is None:
         return shown, None, None
-    return match[1], match[2], values.shown_moment(match[3], "the time of a node's reason")
+    try:
+        return match[1], match[2], values.shown_moment(match[3], "the time of a node's reason")
+    except UnreadableError:
+        return shown, None, None  # a person's own words that look alike
 
 
 def _partition(block: Mapping[str, str]) -> Partition:
