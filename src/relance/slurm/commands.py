@@ -19,10 +19,6 @@ from relance.slurm.parsing.steps import STEP_COLUMNS
 
 _JOB_ID = re.compile(r"[1-9]\d{0,9}(?:_\d{1,7}|\+\d{1,4})?\Z", re.ASCII)
 _MARK = re.compile(r"~[0-9a-f]{16,64}~\Z", re.ASCII)
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}\Z", re.ASCII)
-_DEPENDENCY = re.compile(r"singleton|after(?:any|ok|notok|corr|burstbuffer)?(?::[1-9]\d{0,9}(?:_\d{1,7})?)+", re.ASCII)
-_PATH = re.compile(r"/[A-Za-z0-9._/%+@:-]{1,4000}\Z", re.ASCII)
-_EXPRESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:,&|()\[\]*=+/-]{0,999}\Z", re.ASCII)
 _ONE_JOB = ("squeue", "--all", "--local", "--array-unique", "--states=all")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -84,11 +80,6 @@ def nodes() -> tuple[str, ...]:
     return ("scontrol", "--all", "show", "node")
 
 
-def partitions() -> tuple[str, ...]:
-    """All partitions, hidden ones too; read by `parse_partitions`."""
-    return ("scontrol", "--all", "show", "partition")
-
-
 def reservations() -> tuple[str, ...]:
     """All reservations; read by `parse_reservations`."""
     return ("scontrol", "--all", "show", "reservation")
@@ -97,16 +88,6 @@ def reservations() -> tuple[str, ...]:
 def settings() -> tuple[str, ...]:
     """What the site set; read by `parse_settings`."""
     return ("scontrol", "show", "config")
-
-
-def ping() -> tuple[str, ...]:
-    """Whether slurmctld answers: exit code 0 if one does."""
-    return ("scontrol", "ping")
-
-
-def version() -> tuple[str, ...]:
-    """The release of the commands themselves; asks nobody."""
-    return ("scontrol", "--version")
 
 
 def federation() -> tuple[str, ...]:
@@ -137,18 +118,8 @@ def requeue(job: str, *, if_living: bool = False) -> tuple[str, ...]:
     return ("scontrol", "requeue", *(("incomplete",) if if_living else ()), job_id(job))
 
 
-def requeue_held(job: str) -> tuple[str, ...]:
-    """The same, and hold it."""
-    return ("scontrol", "requeuehold", job_id(job))
-
-
-def hold(job: str) -> tuple[str, ...]:
-    """Keep a pending job from starting until it is released."""
-    return ("scontrol", "hold", job_id(job))
-
-
 def release(job: str) -> tuple[str, ...]:
-    """Let a held job start."""
+    """Let a held job start: nothing here holds one, but whoever watches over Relance may have to free one."""
     return ("scontrol", "release", job_id(job))
 
 
@@ -164,18 +135,10 @@ class Change:
     Attributes:
         excluded_nodes: The whole list, the user's own included; empty clears it.
         starts_at: Seconds since 1970 before which it may not start; 0: it may start now.
-        dependency: Such as "afterok:12" or "singleton"; "" clears it.
-        time_limit_s: Rounded up to whole minutes, which is Slurm's unit.
-        stdout: Absolute path of the batch log, of letters, digits and ._/%+@:- only.
-        priority: For giving back a priority that was lost.
     """
 
     excluded_nodes: tuple[str, ...] | None = None
     starts_at: int | None = None
-    dependency: str | None = None
-    time_limit_s: int | None = None
-    stdout: str | None = None
-    priority: int | None = None
 
 
 def update(job: str, change: Change) -> tuple[str, ...]:
@@ -187,57 +150,11 @@ def update(job: str, change: Change) -> tuple[str, ...]:
     words: list[str] = []
     if change.excluded_nodes is not None:
         words.append(f"ExcNodeList={compress(change.excluded_nodes)}")
-    if change.dependency is not None:
-        words.append(f"Dependency={_dependency(change.dependency)}")
-    if change.time_limit_s is not None:
-        words.append(f"TimeLimit={_minutes(change.time_limit_s)}")
-    if change.stdout is not None:
-        words.append(f"StdOut={_checked(_PATH, change.stdout, 'a path')}")
-    if change.priority is not None:
-        words.append(f"Priority={_count(change.priority, 'a priority')}")
     if change.starts_at is not None:
         words.append(f"StartTime={'now' if change.starts_at == 0 else _time(change.starts_at)}")
     if not words:
         raise BadArgumentError("An update that sets nothing.")
     return ("scontrol", "update", f"JobId={job_id(job)}", *words)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What a job asks for, for the question whether it would fit. None and empty: not asked for."""
-
-    node_count: int
-    task_count: int | None = None
-    partition: str | None = None
-    account: str | None = None
-    qos: str | None = None
-    reservation: str | None = None
-    features: str | None = None
-    gres: str | None = None
-    time_limit_s: int | None = None
-    excluded_nodes: tuple[str, ...] = ()
-    required_nodes: tuple[str, ...] = ()
-
-
-def would_fit(wanted: Wanted) -> tuple[str, ...]:
-    """Ask slurmctld whether and when such a job would start; nothing is submitted. Read by `parse_fit`."""
-    words = [f"--nodes={_count(wanted.node_count, 'a number of nodes')}"]
-    if wanted.task_count is not None:
-        words.append(f"--ntasks={_count(wanted.task_count, 'a number of tasks')}")
-    for option in ("partition", "account", "qos", "reservation"):
-        value: str | None = getattr(wanted, option)
-        if value is not None:
-            words.append(f"--{option}={_checked(_NAME, value, f'the name of a {option}')}")
-    for option, value in (("constraint", wanted.features), ("gres", wanted.gres)):
-        if value is not None:
-            words.append(f"--{option}={_checked(_EXPRESSION, value, f'a {option}')}")
-    if wanted.time_limit_s is not None:
-        words.append(f"--time={_minutes(wanted.time_limit_s)}")
-    if wanted.excluded_nodes:
-        words.append(f"--exclude={compress(wanted.excluded_nodes)}")
-    if wanted.required_nodes:
-        words.append(f"--nodelist={compress(wanted.required_nodes)}")
-    return ("sbatch", "--test-only", *words, "--chdir=/", "--output=/dev/null", "--wrap=true")
 
 
 def _accounting(mark: str, *, has_restarts: bool) -> tuple[str, ...]:
@@ -255,33 +172,10 @@ def _ids(ids: Iterable[str]) -> str:
     return ",".join(job_id(each) for each in wanted)
 
 
-def _dependency(text: str) -> str:
-    return "" if not text else _checked_list(_DEPENDENCY, text, "a dependency")
-
-
-def _checked_list(pattern: re.Pattern[str], text: str, what: str) -> str:
-    for part in re.split(r"[,?]", text):
-        if pattern.fullmatch(part) is None:
-            raise _bad(what, text)
-    return text
-
-
 def _checked(pattern: re.Pattern[str], text: str, what: str) -> str:
     if pattern.match(text) is None:
         raise _bad(what, text)
     return text
-
-
-def _count(number: int, what: str) -> int:
-    if not 0 <= number <= 0xFFFFFFFF:  # noqa: PLR2004 - what fits Slurm's 32 bits
-        raise _bad(what, str(number))
-    return number
-
-
-def _minutes(seconds: int) -> int:
-    if seconds <= 0:
-        raise _bad("a time limit", str(seconds))
-    return -(-seconds // 60)
 
 
 def _time(seconds: int) -> str:

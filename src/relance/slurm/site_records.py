@@ -1,4 +1,4 @@
-"""Nodes, partitions, reservations and slurmctld itself as Slurm's commands show them; None means "not shown"."""
+"""Nodes, reservations and slurmctld itself as Slurm's commands show them; None means "not shown"."""
 
 from __future__ import annotations
 
@@ -27,28 +27,6 @@ class SlurmNode:
     def is_state(self, word: str) -> bool:
         """Whether Slurm shows this state or flag."""
         return word in self.states
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Partition:
-    """A partition: who may use it, where, and for how long. `max_time_s` None: unlimited. Empty `allow_*`: all."""
-
-    name: str
-    nodes: tuple[str, ...]
-    state: str | None = None
-    max_time_s: int | None = None
-    default_time_s: int | None = None
-    is_default: bool | None = None
-    preempt_mode: str | None = None
-    priority_tier: int | None = None
-    oversubscribe: str | None = None
-    exclusive_user: bool | None = None
-    allow_accounts: tuple[str, ...] = ()
-    allow_groups: tuple[str, ...] = ()
-    allow_qos: tuple[str, ...] = ()
-    min_nodes: int | None = None
-    max_nodes: int | None = None
-    qos: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

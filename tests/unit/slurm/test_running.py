@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from relance.slurm.errors import RefusedError, SilentError, UnknownJobError
-from relance.slurm.parsing.fits import parse_fit
 from relance.slurm.parsing.replies import checked
 from relance.slurm.running import Commands, Output, new_mark, run
 from tests.unit.slurm.recorded import RELEASES, recorded
@@ -166,14 +165,6 @@ def test_an_error_names_slurms_command_and_not_what_stands_before_it() -> None:
 def test_a_refusal_on_standard_output_is_one() -> None:
     with pytest.raises(RefusedError, match="Reservation nope not found"):
         checked(output(exit_code=1, stdout=b"Reservation nope not found\n"))
-
-
-def test_whether_a_job_fits() -> None:
-    yes = "sbatch: Job 7 to start at 1796048116 using 4 processors on nodes gpu[001-002] in partition train"
-    assert parse_fit(output(stderr=yes)).nodes == ("gpu001", "gpu002")
-    assert parse_fit(output(stderr=yes)).starts_at == 1796048116
-    no = parse_fit(output(exit_code=1, stderr="allocation failure: Requested node configuration is not available"))
-    assert (no.starts_at, no.refusal) == (None, "allocation failure: Requested node configuration is not available")
 
 
 async def ended(pid: int) -> bool:

@@ -8,20 +8,9 @@ from hypothesis import strategies as st
 
 from relance.slurm.errors import UnreadableError
 from relance.slurm.parsing.settings import parse_settings
-from relance.slurm.parsing.sites import parse_nodes, parse_partitions, parse_reservations
+from relance.slurm.parsing.sites import parse_nodes, parse_reservations
 from tests.unit.slurm.recorded import RELEASES, SCENES, recorded
 
-PARTITION = b"""PartitionName=train
-   AllowGroups=ALL AllowAccounts=a,b AllowQos=ALL
-   AllocNodes=ALL Default=YES QoS=N/A
-   DefaultTime=NONE DisableRootJobs=NO ExclusiveUser=NO GraceTime=0 Hidden=NO
-   MaxNodes=UNLIMITED MaxTime=2-00:00:00 MinNodes=0 LLN=NO MaxCPUsPerNode=UNLIMITED
-   Nodes=gpu[001-002]
-   PriorityJobFactor=1 PriorityTier=10 RootOnly=NO ReqResv=NO OverSubscribe=NO
-   OverTimeLimit=NONE PreemptMode=REQUEUE
-   State=UP TotalCPUs=4 TotalNodes=2 SelectTypeParameters=NONE
-
-"""
 RESERVATION = b"""ReservationName=window StartTime=1796048116 EndTime=1796051716 Duration=01:00:00
    Nodes=gpu[001-002] NodeCnt=2 CoreCnt=4 Features=(null) PartitionName=(null) Flags=MAINT,SPEC_NODES
    TRES=cpu=4
@@ -82,14 +71,6 @@ def test_a_setting_that_nothing_rests_on_makes_the_others_no_less_readable(name:
     assert None in (facts.kill_wait_s, facts.job_requeue)
 
 
-def test_a_partition() -> None:
-    (partition,) = parse_partitions(PARTITION)
-    assert (partition.name, partition.nodes, partition.state) == ("train", ("gpu001", "gpu002"), "UP")
-    assert (partition.max_time_s, partition.default_time_s, partition.is_default) == (172_800, None, True)
-    assert (partition.allow_accounts, partition.allow_qos) == (("a", "b"), ())
-    assert (partition.priority_tier, partition.preempt_mode, partition.max_nodes) == (10, "REQUEUE", None)
-
-
 def test_a_reservation() -> None:
     (reservation,) = parse_reservations(RESERVATION)
     assert (reservation.name, reservation.starts_at, reservation.ends_at) == ("window", 1796048116, 1796051716)
@@ -105,7 +86,7 @@ def test_no_reservations_is_slurms_own_sentence() -> None:
 
 def test_a_block_with_a_key_twice_is_unreadable() -> None:
     with pytest.raises(UnreadableError, match="twice"):
-        parse_partitions(PARTITION.replace(b"State=UP", b"Nodes=gpu009 State=UP"))
+        parse_reservations(RESERVATION.replace(b"State=INACTIVE", b"Nodes=gpu009 State=INACTIVE"))
 
 
 @pytest.mark.parametrize("release", RELEASES)

@@ -1,4 +1,4 @@
-"""Nodes, partitions and reservations from `scontrol show`."""
+"""Nodes and reservations from `scontrol show`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from relance.slurm.errors import UnreadableError
 from relance.slurm.hostlists import expand
 from relance.slurm.parsing import values
 from relance.slurm.parsing.blocks import read_blocks
-from relance.slurm.site_records import Partition, Reservation, SlurmNode
+from relance.slurm.site_records import Reservation, SlurmNode
 
 _STATE = re.compile(r"[A-Z][A-Z0-9_]*\Z", re.ASCII)
 _REASON = re.compile(r"(.*?)\s*\[([^\s\[\]@]+)@([^\s\[\]@]+)\]\Z", re.DOTALL)
@@ -34,16 +34,6 @@ def parse_nodes(output: bytes) -> tuple[SlurmNode, ...]:
         UnreadableError: Cut off, mangled, or no node at all.
     """
     return tuple(_node(block) for block in read_blocks(output, first_key="NodeName"))
-
-
-def parse_partitions(output: bytes) -> tuple[Partition, ...]:
-    """All partitions of `scontrol show partition`.
-
-    Raises:
-        UnreadableError: Cut off, mangled, or neither partitions nor Slurm's word that there are none.
-    """
-    nothing = "No partitions in the system"
-    return tuple(_partition(block) for block in read_blocks(output, first_key="PartitionName", nothing=nothing))
 
 
 def parse_reservations(output: bytes) -> tuple[Reservation, ...]:
@@ -96,27 +86,6 @@ def _reason(shown: str | None) -> tuple[str | None, str | None, int | None]:
         return shown, None, None  # a person's own words that look alike
 
 
-def _partition(block: Mapping[str, str]) -> Partition:
-    return Partition(
-        name=block["PartitionName"],
-        nodes=expand(_demanded(block, "Nodes")),
-        state=values.shown_text(_demanded(block, "State")),
-        max_time_s=values.shown_duration_s(_demanded(block, "MaxTime"), "a longest time"),
-        default_time_s=values.shown_duration_s(block.get("DefaultTime", ""), "a default time"),
-        is_default=_yes(block.get("Default")),
-        preempt_mode=values.shown_text(block.get("PreemptMode", "")),
-        priority_tier=values.shown_number(block.get("PriorityTier", ""), "a priority tier"),
-        oversubscribe=block.get("OverSubscribe"),
-        exclusive_user=_yes(block.get("ExclusiveUser")),
-        allow_accounts=_words(block.get("AllowAccounts")),
-        allow_groups=_words(block.get("AllowGroups")),
-        allow_qos=_words(block.get("AllowQos")),
-        min_nodes=values.shown_number(block.get("MinNodes", ""), "a smallest number of nodes"),
-        max_nodes=values.shown_number(block.get("MaxNodes", ""), "a largest number of nodes"),
-        qos=values.shown_text(block.get("QoS", "")),
-    )
-
-
 def _reservation(block: Mapping[str, str]) -> Reservation:
     return Reservation(
         name=block["ReservationName"],
@@ -144,7 +113,3 @@ def _words(shown: str | None) -> tuple[str, ...]:
     if shown is None or shown == "ALL" or values.shown_text(shown) is None:
         return ()
     return tuple(word.strip() for word in shown.split(",") if word.strip())
-
-
-def _yes(shown: str | None) -> bool | None:
-    return {None: None, "YES": True, "NO": False}.get(shown)

@@ -22,8 +22,6 @@ _LAST_SECOND = 253_402_300_799
 thousands of years ahead (seen), and a user may ask for any begin (seen: the year 33715, on 22.05)."""
 _MARK = (1 << 64) - 1
 """Nothing that Slurm shows is larger."""
-_DURATION = re.compile(r"(?:(\d{1,6})-)?(\d{1,6}):(\d\d):(\d\d)\Z", re.ASCII)
-_SHORT_DURATION = re.compile(r"(\d{1,6}):(\d\d)(?:\.\d+)?\Z", re.ASCII)
 _NOT_SHOWN = frozenset({"", "N/A", "n/a", "None", "NONE", "Unknown", "(null)", "INVALID", "Invalid"})
 
 
@@ -146,18 +144,6 @@ def shown_exit(shown: str, what: str) -> ExitCode | None:
     if not (colon and code.isascii() and code.isdigit() and signal.isascii() and signal.isdigit()):
         raise unreadable(what, shown)
     return ExitCode(code=int(code), signal=int(signal))
-
-
-def shown_duration_s(shown: str, what: str) -> int | None:
-    """A duration in a text, "days-hours:minutes:seconds"; None: not shown or unlimited."""
-    if shown in _NOT_SHOWN or shown in ("UNLIMITED", "INFINITE", "Partition_Limit"):
-        return None
-    if match := _DURATION.match(shown):
-        days, hours, minutes, seconds = (int(each or 0) for each in match.groups())
-        return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
-    if match := _SHORT_DURATION.match(shown):
-        return int(match[1]) * 60 + int(match[2])
-    raise unreadable(what, shown)
 
 
 def shown_text(shown: str) -> str | None:
