@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from pathlib import Path
@@ -241,6 +242,24 @@ async def test_a_job_that_left_the_queue_while_it_ran_is_told_of_with_its_end(sl
         report = await scheduler.look()
         (past,) = [row for row in report.past if row.raw_id == "4"]
         assert (past.restart_count, past.state) == (0, JobState.TIMEOUT)
+
+
+async def test_the_end_of_a_job_that_left_is_told_also_if_accounting_is_away_in_that_look(slurm: FakeSlurm) -> None:
+    scheduler = slurm.scheduler()
+    await scheduler.look()
+    document = json.loads((slurm.folder / "jobs.json").read_text())
+    document["jobs"] = [job for job in document["jobs"] if job["job_id"] != 4]
+    ended = {"State": "TIMEOUT", "Submit": submitted(slurm, 4), "End": "1795966900"}
+    slurm.put("jobs.json", json.dumps(document).encode())
+    slurm.account(accounted(4) | ended)
+    slurm.program("sacct", "echo 'sacct: error: Problem talking to the database' >&2; exit 1")
+    report = await scheduler.look()
+    assert report.problems
+    assert [row for row in report.past if row.raw_id == "4"] == []
+    slurm.program("sacct", SACCT)
+    await asyncio.sleep(0.4)  # accounting is not asked again at once
+    report = await scheduler.look()
+    assert [row.state for row in report.past if row.raw_id == "4"] == [JobState.TIMEOUT]
 
 
 async def test_before_what_runs_is_ended_it_is_read_anew_who_works_in_it(slurm: FakeSlurm) -> None:
