@@ -210,8 +210,8 @@ def _all_idle(cluster: RunningCluster, nodes: tuple[str, ...]) -> bool:
 
 
 def _partitions_on(cluster: RunningCluster, nodes: tuple[str, ...]) -> set[str]:
-    """The partitions that tests made on these nodes."""
-    argv = ["sinfo", "--noheader", f"--nodes={','.join(nodes)}", "--format=%R"]
+    """The partitions that tests made on these nodes. By node: else sinfo lists all others too, with no nodes in them."""
+    argv = ["sinfo", "--noheader", "--Node", f"--nodes={','.join(nodes)}", "--format=%R"]
     return set(cluster.must("root", argv).split()) - {EVERYBODY.name}
 
 

@@ -233,3 +233,17 @@ def _runs(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
         return False
+
+
+def test_a_lease_that_ends_leaves_the_jobs_and_the_partition_of_another_alone(
+    private_slurm: Callable[[ClusterPlan], RunningCluster],
+) -> None:
+    cluster = private_slurm(ClusterPlan(node_count=2, partitions=(EVERYBODY,)))
+    with leased_nodes(cluster, 1) as mine:
+        job = mine.submit("owner1", "#!/bin/sh\nsleep 60\n")
+        cluster.wait_for_state(job, "RUNNING")
+        with leased_nodes(cluster, 1) as other:
+            assert set(other.nodes).isdisjoint(mine.nodes)
+        assert cluster.job_fields(job)["JobState"] == "RUNNING"
+        again = mine.submit("owner1", "#!/bin/sh\ntrue\n")
+        cluster.wait_for_state(again, {"PENDING", "COMPLETED", "RUNNING"})
