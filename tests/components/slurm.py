@@ -210,7 +210,7 @@ def _all_idle(cluster: RunningCluster, nodes: tuple[str, ...]) -> bool:
 
 
 def _partitions_on(cluster: RunningCluster, nodes: tuple[str, ...]) -> set[str]:
-    """The partitions that tests made on these nodes. By node: else sinfo lists all others too, with no nodes in them."""
+    """The partitions that tests made on these nodes. By node: else sinfo lists all others too, without nodes."""
     argv = ["sinfo", "--noheader", "--Node", f"--nodes={','.join(nodes)}", "--format=%R"]
     return set(cluster.must("root", argv).split()) - {EVERYBODY.name}
 
