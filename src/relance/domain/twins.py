@@ -47,7 +47,8 @@ def twins(
     the attempt began; None: not known) or later, or started since it `ended`; or a singleton, `afterany` or
     `afternotok` successor. Tasks of one array are no twins of each other. Times count in whole seconds, as some
     schedulers give no finer ones. What a requeue does to a submit time is left out: the first submission counts. A
-    state that cannot be read counts as alive. The certain ones come first.
+    state that cannot be read counts as alive. One that is over counts where it outlived the attempt: somebody had the
+    work done again, or it failed with it and is the one to restart. The certain ones come first.
     """
     found = [twin for twin in (_twin(job, other, since, ended) for other in jobs) if twin is not None]
     return tuple(sorted(found, key=lambda twin: not twin.is_certain))
@@ -65,9 +66,11 @@ def with_former_dependencies(jobs: Iterable[JobView], former: Mapping[str, str])
 
 
 def _twin(job: JobView, other: JobView, since: datetime | None, ended: datetime | None) -> Twin | None:
-    if other.raw_id == job.raw_id or other.user != job.user or other.state.is_over:
+    is_over = other.state.is_over
+    is_one_array = job.array is not None and other.array == job.array
+    if other.raw_id == job.raw_id or other.user != job.user or is_one_array:
         return None
-    if job.array is not None and other.array == job.array:
+    if is_over and not _outlived(other, job, ended):
         return None
     waits = other.state is JobState.PENDING
     state = f"job {other.raw_id} ({other.state.value}) of {other.user}"
@@ -82,14 +85,29 @@ def _twin(job: JobView, other: JobView, since: datetime | None, ended: datetime 
         return Twin(raw_id=other.raw_id, reason=reason, is_successor=True, waits=waits)
     newer = _is_newer(other, since, ended)
     likeness = _likeness(job, other)
-    if newer is False or all(is_same is False for _, is_same in likeness):
-        return None
     same = [word for word, is_same in likeness if is_same]
+    may_be = not is_over and any(is_same is None for _, is_same in likeness)
+    if newer is False or not (same or may_be) or (is_over and not newer):
+        return None
     if newer and same:
         reason = f"{state} has the same name and {same[0]} and was {newer} since"
         return Twin(raw_id=other.raw_id, reason=reason, waits=waits)
     reason = f"{state} has the same name; whether it is a copy cannot be told"
     return Twin(raw_id=other.raw_id, reason=reason, is_certain=False, waits=waits)
+
+
+def _outlived(other: JobView, job: JobView, ended: datetime | None) -> bool:
+    """Whether a job that is over stood in for an attempt since that `ended`, or is a failure of the same moment.
+
+    Of copies that fail at once the newest is restarted: else each is requeued, and then makes way for the other.
+    """
+    if ended is None:
+        return False
+    end = _second(ended)
+    if _second(other.first_submitted_at) >= end or (other.started_at is not None and other.started_at >= end):
+        return True
+    failed_with_it = other.state.is_failure and other.ended_at is not None and other.ended_at >= end
+    return failed_with_it and _age(other) > _age(job)
 
 
 def _is_newer(other: JobView, since: datetime | None, ended: datetime | None) -> str | bool | None:
@@ -127,6 +145,11 @@ def _waits_by(other: JobView, job: JobView) -> str:
             if f"{number}{task}" in mine:
                 return str(kind)
     return ""
+
+
+def _age(job: JobView) -> tuple[datetime, int, str]:
+    """The greater, the later it was submitted; of two submitted in one second the ids decide."""
+    return _second(job.first_submitted_at), len(job.raw_id), job.raw_id
 
 
 def _second(at: datetime) -> datetime:

@@ -147,3 +147,62 @@ def test_a_successor_that_started_is_known_by_the_dependency_it_showed_before() 
 
 def test_an_attempt_that_never_started_began_when_it_was_submitted() -> None:
     assert attempt_began(replace(FAILED, started_at=None)) == T0
+
+
+ENDED = BEGAN + timedelta(hours=2)
+OVER = replace(
+    COPY,
+    state=JobState.COMPLETED,
+    first_submitted_at=ENDED + timedelta(minutes=1),
+    submitted_at=ENDED + timedelta(minutes=1),
+    started_at=ENDED + timedelta(minutes=2),
+    ended_at=ENDED + timedelta(minutes=4),
+)
+
+
+@pytest.mark.parametrize("state", [JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED, JobState.TIMEOUT])
+def test_work_that_somebody_had_done_again_is_not_done_a_third_time(state: JobState) -> None:
+    (twin,) = twins(FAILED, (replace(OVER, state=state),), BEGAN, ENDED)
+    assert twin.is_certain
+    assert not twin.waits
+
+
+def test_of_copies_that_fail_at_once_the_newest_goes_on() -> None:
+    beside = replace(
+        OVER, state=JobState.FAILED, first_submitted_at=BEGAN + timedelta(minutes=1),
+        started_at=BEGAN + timedelta(minutes=2), ended_at=ENDED,
+    )  # fmt: skip
+    assert [twin.raw_id for twin in twins(FAILED, (beside,), BEGAN, ENDED)] == ["18"]
+    assert beside.started_at is not None
+    assert twins(beside, (replace(FAILED, ended_at=ENDED),), beside.started_at, ENDED) == ()
+
+
+def test_of_copies_submitted_and_started_in_one_second_one_goes_on() -> None:
+    first, *others = (
+        replace(FAILED, raw_id=raw_id, first_submitted_at=BEGAN, submitted_at=BEGAN, ended_at=ENDED)
+        for raw_id in ("9", "10", "11")
+    )
+    all_of_them = (first, *others)
+    going_on = [job.raw_id for job in all_of_them if not twins(job, all_of_them, BEGAN, ENDED)]
+    assert going_on == ["11"]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(
+            replace(OVER, first_submitted_at=BEGAN + timedelta(minutes=1), started_at=BEGAN + timedelta(minutes=2)),
+            id="beside it, and completed",
+        ),
+        pytest.param(
+            replace(
+                OVER, state=JobState.FAILED, first_submitted_at=BEGAN + timedelta(minutes=1),
+                started_at=BEGAN + timedelta(minutes=2), ended_at=ENDED - timedelta(minutes=1),
+            ),
+            id="a failure of before",
+        ),
+        pytest.param(replace(OVER, script_id="", work_dir=""), id="neither script nor directory known"),
+    ],
+)  # fmt: skip
+def test_what_is_over_and_stood_in_for_nothing_is_no_twin(other: JobView) -> None:
+    assert twins(FAILED, (other,), BEGAN, ENDED) == ()

@@ -559,7 +559,11 @@ TWINS: dict[str, tuple[dict[str, Any], Answer]] = {
     "another name": ({"name": "other"}, Answer.YES),
     "another script and folder": ({"script_id": "s2", "work_dir": "/home/ada/other"}, Answer.YES),
     "the same folder": ({"script_id": "s2"}, Answer.NO),
-    "it is over": ({"state": JobState.FAILED}, Answer.YES),
+    "it is over, and was so before this one ended": (
+        {"state": JobState.FAILED, "first_submitted_at": at(100), "started_at": at(200), "ended_at": at(3500)},
+        Answer.YES,
+    ),
+    "it is over, and took this one's place": ({"state": JobState.COMPLETED, "ended_at": at(3690)}, Answer.NO),
     "submitted before the attempt began, and running all the time": (
         {"first_submitted_at": AT, "started_at": at(100)}, Answer.YES,
     ),
