@@ -27,7 +27,7 @@ MAX_PATTERN_CHARS = 512
 MAX_HANG_AFTER_S = 7 * 86400.0
 
 _SHORT = re.compile(r"(?:^|\s)relance:(\S*)")
-_MEANT_FOR_US = re.compile(r"\{\s*[\"']?relance\b")
+_MEANT_FOR_US = re.compile(r"\{\s*[\"']?relance\b|\brelance[\"']?\s*[:=]|\brelance\s+off\b", re.IGNORECASE)
 _SHORT_NAMES: Mapping[str, str] = {"restarts": "max_restarts", "hang": "hang_after_s", "workflow": "workflow"}
 _QUOTING = "a comment in a batch script needs quotes: #SBATCH --comment='{\"relance\": {...}}'"
 
@@ -104,7 +104,7 @@ def _settings(comment: str) -> dict[str, Any] | None:
     if found := _SHORT.search(text):
         return _short_settings(found.group(1))
     if _MEANT_FOR_US.search(text):
-        raise _BrokenError(f"the comment is not JSON; {_QUOTING}")
+        raise _BrokenError(f"the comment is neither relance:MODE nor JSON; {_QUOTING}")
     return None
 
 
@@ -116,6 +116,8 @@ def _json_settings(text: str) -> dict[str, Any] | None:
             raise _BrokenError(f"the comment is not JSON; {_QUOTING}") from None
         return None
     if not isinstance(data, dict) or "relance" not in data:
+        if isinstance(data, dict) and any(name.strip().lower() == "relance" for name in data):
+            raise _BrokenError('the comment has "relance" in another spelling')
         return None
     settings = data["relance"]
     if not isinstance(settings, dict):

@@ -149,3 +149,16 @@ def test_off_is_honoured_whatever_else_is_broken() -> None:
 
 def test_a_bare_off_in_a_file_is_off_although_yaml_takes_it_for_no() -> None:
     assert join_wishes("", {"mode": False}, LIMITS) == Wish(mode=Stage.OFF)
+
+
+@pytest.mark.parametrize(
+    "comment",
+    [
+        "Relance:off", "RELANCE:act", "relance: off", "relance=off", "relance off", "run7;relance:off", "x,relance:act",
+        '{"Relance": {"mode": "off"}}', '{"RELANCE": "off"}', "{'relance': {'mode': 'off'}}",
+    ],
+)  # fmt: skip
+def test_a_comment_that_means_us_in_another_spelling_leaves_the_job_in_observe(comment: str) -> None:
+    wish = parse_wish(comment, LIMITS)
+    assert wish.mode is Stage.OBSERVE
+    assert wish.notes
