@@ -116,6 +116,10 @@ class Controller:
         except SchedulerSilentError as error:
             self._alarm("scheduler", f"the scheduler does not answer: {error}")
             return
+        except Exception as error:  # noqa: BLE001 -- an answer that nobody thought of is one that cannot be read
+            _log.exception("look")
+            self._alarm("scheduler", f"the scheduler's answer cannot be read: {type(error).__name__}")
+            return
         self._alarm("scheduler", "")
         try:
             await self._backend.report(report)

@@ -11,7 +11,7 @@ from relance.controlling.ledger import STOP_NAME
 from relance.domain.advice import ActionEnd, Command
 from relance.domain.faults import Remedy
 from relance.domain.stages import EffectiveStage, Stage
-from relance.domain.views import JobState, JobView
+from relance.domain.views import ClusterReport, JobState, JobView
 from tests.unit.controlling.worlds import ACT, World
 
 
@@ -396,3 +396,25 @@ def test_an_order_that_goes_wrong_unforeseen_does_not_stop_the_next(
 
     world.play(story())
     assert [sent.argv[:3] for sent in world.scheduler.sent][:1] == [("simulated", "requeue", "2")]
+
+
+def test_a_look_that_goes_wrong_unforeseen_is_an_alarm_and_the_next_one_is_taken(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks, broken = world.scheduler.look, [True]
+
+    async def look() -> ClusterReport:
+        if broken:
+            raise ZeroDivisionError
+        return await looks()
+
+    async def story() -> None:
+        monkeypatch.setattr(world.scheduler, "look", look)
+        controller = world.controller(world.ledger())
+        await controller.look_and_report()
+        assert "ZeroDivisionError" in controller.alarms["scheduler"]
+        broken.clear()
+        await controller.look_and_report()
+        assert "scheduler" not in controller.alarms
+
+    world.play(story())
