@@ -51,7 +51,8 @@ def measure(*, quick: bool) -> Result:
         },
         conditions=(
             "one rank of a training of 2 nodes x 1 rank killed on an idle private cluster; from the line with which "
-            "slurmctld's log says that the job is done to 2 s after the line that starts it again; it ran so long; no "
+            "slurmctld's log says that the job is done to 2 s after the line that starts it again; it ran so long; "
+            "killed once accounting knows the job, which slurmctld tells it within some seconds of the start; no "
             "storm and no metering here, because one job after another is broken; three seconds of it are fixed: the "
             "pause before StartTime=now that Slurm 22.05 to 24.11 needs, and the two of running; Slurm schedules with "
             f"{_SCHEDULING}; fast polls read the queue every {_ENGINE_POLLS['jobs_s']} s"
@@ -68,6 +69,7 @@ def _delay(made: SlurmSite, name: str) -> tuple[float, float]:
     """From Slurm's own log: end to 2 s after the next start, and our last command to that start."""
     job = made.trainings.submit(Training(name=name, nodes=2, ranks_per_node=1, steps=2000))
     made.wait_for_step(job, _BEFORE_STEP)
+    until(lambda: made.trainings.attempts(job), 30.0, f"accounting to hear of the start of job {job}")
     made.trainings.kill_rank(job, 1)
     until(lambda: _running(made, job), 90.0, f"a second attempt of job {job}")
     log = made.cluster.layout.log("slurmctld").read_text(encoding="utf-8")
