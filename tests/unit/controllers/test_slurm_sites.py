@@ -34,6 +34,9 @@ class _Answers:
     async def settings(self, *, urgent: bool) -> ControlFacts:
         return parse_settings(recorded("25.11", "scontrol-show-config.txt"))
 
+    async def federation(self, *, urgent: bool) -> str:
+        return ""
+
     async def rights(self, argv: Sequence[str], parse: Callable[[bytes], _T], *, urgent: bool) -> _T:
         self.asked += 1
         return parse(self.line)
