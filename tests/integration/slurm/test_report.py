@@ -78,6 +78,7 @@ def observed(slurm_nodes: LeasedNodes) -> Iterator[Observed]:
         made.trainings.stop()
 
 
+@pytest.mark.soak  # a minute of waiting; tests/scenarios/test_report.py has the same on the simulated scheduler
 @pytest.mark.timeout(300)
 def test_hours_saved_against_a_requeue_by_hand_on_a_real_cluster(observed: Observed) -> None:
     begin = SystemClock().now() - timedelta(hours=1)
