@@ -32,8 +32,9 @@ from relance.testing.processes import ProcessFailedError
 LOOK_EVERY_S = 0.25
 _STEPS, _STEPS_AT_ONCE = 70, 50
 """Of each training: at 0.2 s a step enough for a fault at about step 15, and a while of steps after the restart."""
-_BREAKS_AFTER_STEPS = 2
-_BREAKS_LATER_ON_SLURM = 6
+_BUG_AFTER_STEPS = 4
+"""Its step has to be one that no rank has begun; on a busy machine the newest step that is known is some steps old."""
+_BUG_LATER_ON_SLURM = 6
 """Slurm's commands take longer to tell which step it is."""
 _CONTROLLER_LIMIT_S = 30.0
 
@@ -197,7 +198,6 @@ class Play:
         """Inject the fault; gives when, and the node that it concerns."""
         fault, name = act.fault, act.fault.name
         node = self._ground.trainings.job(act.job_id)["node_list"][fault.rank // settings.RANKS_PER_NODE]
-        soon = (act.step or 0) + (_BREAKS_LATER_ON_SLURM if self._plan.on_slurm else _BREAKS_AFTER_STEPS)
         match name:
             case FaultName.KILL:
                 return self._ground.trainings.kill_rank(act.job_id, fault.rank), node
@@ -206,9 +206,10 @@ class Play:
             case FaultName.NODE:
                 return self._ground.trainings.break_node(node), node
             case FaultName.BUG:
-                self._ground.trainings.befall(fault.job, "bug", at=soon)
+                later = _BUG_LATER_ON_SLURM if self._plan.on_slurm else _BUG_AFTER_STEPS
+                self._ground.trainings.befall(fault.job, "bug", at=(act.step or 0) + later)
             case FaultName.SCARE:
-                self._ground.trainings.befall(fault.job, "frightening", at=soon)
+                self._ground.trainings.befall(fault.job, "frightening")
         return self._clock.now(), node
 
     def _account(self, act: Act) -> Account:
