@@ -35,7 +35,6 @@ goes on. While one that was sent may go on, whole looks do not wait either."""
 _MOST_IDS = 500
 """So many jobs are asked of accounting in one question; the rest with the next look."""
 _PAUSES_S = (0.1, 0.2, 0.4)
-_LOOK_PAUSES_S = (0.3, 0.4)
 """Accounting hears of an end up to some tenths of a second after slurmctld (seen: 0.2 s)."""
 _LEAST_WAIT_S = 0.05
 _NODE_SIGNS = (JobState.NODE_FAIL, JobState.BOOT_FAIL, JobState.FAILED, JobState.COMPLETING, JobState.UNKNOWN)
@@ -200,7 +199,7 @@ class SlurmScheduler:
         if not ids:
             return []
         problems = await self._learn(owed, missed, urgent=urgent)
-        for pause_s in _LOOK_PAUSES_S:
+        for pause_s in _PAUSES_S:
             fresh = [raw_id for raw_id in owed if self._attempts.is_fresh_debt(raw_id, only_failures=True)]
             if problems or not fresh:
                 break
