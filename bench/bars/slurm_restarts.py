@@ -55,10 +55,10 @@ def measure(*, quick: bool) -> Result:
         conditions=(
             "one rank of a training of 2 nodes x 1 rank killed on an idle private cluster; from the first squeue "
             "(asked all the time) that shows it FAILED, and not COMPLETING, to 2 s after the line of slurmctld's log "
-            "that starts it again; it ran so long; killed once accounting has a row of the running job, which slurmctld "
-            "tells it within some seconds of the start; no "
-            "storm and no metering here, because one job after another is broken; three seconds of it are fixed: the "
-            "pause before StartTime=now that Slurm 22.05 to 24.11 needs, and the two of running; Slurm schedules with "
+            "that starts it again; it ran so long; killed once accounting has a row of the running job, of which "
+            "slurmctld tells it within some seconds; no storm and no metering here, because one job after another is "
+            "broken; three seconds of it are fixed: the pause before StartTime=now that Slurm 22.05 to 24.11 needs, "
+            "and the two of running; Slurm schedules with "
             f"{_SCHEDULING}; fast polls read the queue every {_ENGINE_POLLS['jobs_s']} s"
         ),
     )
