@@ -206,7 +206,7 @@ def _untold(case: Case) -> str:
 
     Asked while an action is prepared: what accounting has told by then stays so.
     """
-    told = any(item.raw_id == case.job.raw_id and item.restart_count == case.base_count for item in case.past)
+    told = attempt_before(case.job, case.past, case.base_count) is not None
     if told or case.expected is not None or parked_by_us(case.job, case.parked):
         return ""
     return "accounting does not tell yet how the attempt before ended: the scheduler may have preempted it"
