@@ -22,11 +22,6 @@ from relance.recovery.stories import JobStory
 Telling = Callable[[Recorded, Record], Awaitable[tuple[Notice, ...]]]
 """What an event asks to tell, given its stream's record."""
 
-OWNERS_KINDS = frozenset({
-    NoticeKind.JOB_STOPPED, NoticeKind.DID_NOT_RESUME, NoticeKind.PARKED, NoticeKind.ACTION_UNKNOWN,
-    NoticeKind.OTHER_ENGINE, NoticeKind.HANG, NoticeKind.SETTINGS, NoticeKind.RESTARTED,
-})  # fmt: skip
-"""What an owner can be told by mail."""
 _WITH_THEIR_TEXT = frozenset({
     NoticeKind.PARKED, NoticeKind.SETTINGS, NoticeKind.OTHER_ENGINE, NoticeKind.DID_NOT_RESUME,
 })  # fmt: skip

@@ -1,27 +1,32 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import get_args
 from zoneinfo import ZoneInfo
 
 import pytest
 
+from relance.config.settings import OwnersEvent
 from relance.domain import events as e
 from relance.domain.advice import NEEDS_A_PERSON, ActionKind, Answer, Guard
 from relance.domain.clocks import Stamp
 from relance.domain.findings import Certainty, FindingKind
 from relance.domain.views import Wish
 from relance.ports.notifiers import Notice, NoticeKind
-from relance.recovery.letters import OWNERS_KINDS, OwnerLetters
+from relance.recovery.letters import OwnerLetters
 from relance.recovery.sites import Site
 from relance.testing import history_values as values
 from tests.served.worlds import ASKING, World, progress, world
+
+EVERY_KIND = frozenset(NoticeKind(kind) for kind in get_args(OwnersEvent))
+"""What a site can have owners told."""
 
 JOB = values.job_stream("17")
 
 
 async def letters(made: World, *events: e.Event, teller: OwnerLetters | None = None) -> list[Notice]:
     """What the owner is told of these events."""
-    tell = teller or OwnerLetters(made.parts.queries(), Site(zone=ZoneInfo("Europe/Paris")), OWNERS_KINDS)
+    tell = teller or OwnerLetters(made.parts.queries(), Site(zone=ZoneInfo("Europe/Paris")), EVERY_KIND)
     after = await made.history.head()
     await made.append(JOB, *events)
     found: list[Notice] = []
@@ -113,9 +118,9 @@ async def test_the_owner_of_a_parked_job_is_told_what_there_is_to_choose() -> No
 async def test_a_restart_is_told_where_the_site_wants_it_and_at_most_once_an_hour() -> None:
     made = await world()
     queries, site = made.parts.queries(), Site()
-    quiet = OwnerLetters(queries, site, OWNERS_KINDS - {NoticeKind.RESTARTED})
+    quiet = OwnerLetters(queries, site, EVERY_KIND - {NoticeKind.RESTARTED})
     assert await letters(made, restarted(1), teller=quiet) == []
-    teller = OwnerLetters(queries, site, OWNERS_KINDS)
+    teller = OwnerLetters(queries, site, EVERY_KIND)
     told: list[str] = []
     for count, wait_min in ((2, 0), (3, 30), (4, 29), (5, 2), (6, 10)):
         made.clock.advance(60 * wait_min)
