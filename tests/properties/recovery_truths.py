@@ -12,7 +12,7 @@ from relance.domain.keys import AttemptKey
 from relance.domain.records import ClusterRecord, JobRecord, Record
 from relance.domain.stages import Stage
 from relance.domain.streams import Recorded, Stream
-from relance.domain.twins import attempt_began, twins
+from relance.domain.twins import twins
 from relance.domain.views import JobState, JobView
 from relance.ports.clocks import Clock
 from relance.recovery.ordering import job_stage
@@ -59,7 +59,7 @@ class TruthfulCluster(MemoryCluster):
 
     def _met(self, argv: tuple[str, ...]) -> Carried:
         job, now = self.job(argv[2]), self._time.now()
-        copies = twins(job, self.jobs(), attempt_began(job))
+        copies = twins(job, self.jobs(), job.started_at or job.submitted_at)
         old = tuple(twin.raw_id for twin in copies if self.job(twin.raw_id).first_submitted_at < now - LOOK_AGE)
         return Carried(verb=argv[1], job=job, met=job.state, twins=old)
 

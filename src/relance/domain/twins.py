@@ -33,11 +33,6 @@ class Twin:
     waits: bool = False
 
 
-def attempt_began(job: JobView) -> datetime:
-    """When the job's current attempt began; when it was submitted if it never started."""
-    return job.started_at or job.submitted_at
-
-
 def twins(
     job: JobView, jobs: Iterable[JobView], since: datetime | None, ended: datetime | None = None
 ) -> tuple[Twin, ...]:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from relance.domain.twins import attempt_began, twins, with_former_dependencies
+from relance.domain.twins import twins, with_former_dependencies
 from relance.domain.views import JobState, JobView
 
 T0 = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -36,7 +36,7 @@ COPY = replace(
 
 
 def reasons(*others: JobView, job: JobView = FAILED) -> list[str]:
-    return [twin.reason for twin in twins(job, (job, *others), attempt_began(job))]
+    return [twin.reason for twin in twins(job, (job, *others), job.started_at)]
 
 
 def test_a_copy_submitted_since_the_attempt_began_is_a_twin() -> None:
@@ -143,10 +143,6 @@ def test_a_successor_that_started_is_known_by_the_dependency_it_showed_before() 
     started = replace(COPY, first_submitted_at=T0, state=JobState.RUNNING)
     assert reasons(started) == []
     assert len(reasons(*with_former_dependencies([started], {"18": "singleton"}))) == 1
-
-
-def test_an_attempt_that_never_started_began_when_it_was_submitted() -> None:
-    assert attempt_began(replace(FAILED, started_at=None)) == T0
 
 
 ENDED = BEGAN + timedelta(hours=2)
