@@ -182,7 +182,7 @@ def good_account(name: FaultName = FaultName.KILL) -> Account:
                 account,
                 act=replace(act, story=story(attempts=1), row=scheduler_row(restarts=0)),
                 attempts=accounting("COMPLETED"),
-                outputs=(AttemptOutput(loaded_step=0, first_step=1, last_step=75, saved_step=75),),
+                outputs=(AttemptOutput(loaded_step=0, first_step=1, last_step=75, saved_step=75, frightened=True),),
             )
         case _:
             return account

@@ -80,6 +80,12 @@ WRONG: list[tuple[str, FaultName, Spoil, str]] = [
         "no step after the fright",
     ),
     (
+        "a fright that never came",
+        FaultName.SCARE,
+        lambda account: replace(account, outputs=(replace(account.outputs[0], frightened=False),)),
+        "it was never frightened",
+    ),
+    (
         "a fright that is acted upon",
         FaultName.SCARE,
         lambda account: replace(account, act=replace(account.act, story=acted.story(acted.incident(), attempts=1))),

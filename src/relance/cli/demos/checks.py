@@ -130,6 +130,8 @@ def _left_alone(account: Account) -> Iterable[str]:
         yield f"it was acted upon: {acted[0].cause}: {acted[0].summary}"
     if account.act.row is not None and account.act.row["exclude"]:
         yield "nodes were kept out"
+    if not any(output.frightened for output in account.outputs):
+        yield "it was never frightened: there was nothing to leave alone"
     gone_on = account.outputs[-1].last_step if account.outputs else None
     broken_step = account.act.broken_step
     if gone_on is None or broken_step is None or gone_on <= broken_step:

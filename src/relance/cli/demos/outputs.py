@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 _LOADED = re.compile(r"successfully loaded checkpoint .* at iteration (\d+)")
 _COLD = re.compile(r"will not load any checkpoints")
 _SAVED = re.compile(r"successfully saved checkpoint from iteration\s+(\d+)")
+_FRIGHT = re.compile(r"out of memory, emptied the cache")
 _STEP = re.compile(r"\] iteration\s+(\d+)/")
 
 
@@ -21,6 +22,8 @@ class AttemptOutput:
     last_step: int | None = None
     saved_step: int | None = None
     """The newest checkpoint that it said was saved."""
+    frightened: bool = False
+    """Whether it said that it ran out of memory and got over it."""
 
 
 def attempts_in(text: str) -> tuple[AttemptOutput, ...]:
@@ -40,6 +43,8 @@ def _after(attempt: AttemptOutput, line: str) -> AttemptOutput:
     if step := _STEP.search(line):
         first = attempt.first_step if attempt.first_step is not None else int(step[1])
         return replace(attempt, first_step=first, last_step=int(step[1]))
+    if _FRIGHT.search(line):
+        return replace(attempt, frightened=True)
     if saved := _SAVED.search(line):
         return replace(attempt, saved_step=int(saved[1]))
     return attempt
