@@ -116,5 +116,7 @@ def _facts(rule: Rule) -> tuple[tuple[str, str], ...]:
         ("restart", rule.restart.value),
         ("in logs", ", ".join(sorted(item.value for item in rule.scopes))),
         ("kind", ", ".join(wordings.name(kind) for kind in kinds if getattr(rule, kind)) or "plain"),
+        *((f"beside {', '.join(one.rules)}", one.role.value) for one in rule.beside),
         ("source", rule.source),
+        *rule.details.items(),
     )

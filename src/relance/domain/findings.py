@@ -16,6 +16,17 @@ MAX_HITS = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """What a hit becomes beside hits of certain rules on the same node (signatures.md 20.11).
+
+    `rules` are ids, with `*` for any text in them.
+    """
+
+    rules: tuple[str, ...]
+    role: Role
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RuleHit:
     """One line that a rule matched, with all that attribution needs, so that an old history stays readable.
 
@@ -42,6 +53,7 @@ class RuleHit:
     line: int | None = None
     excerpt: str = ""
     captures: Mapping[str, str] = field(default_factory=dict)
+    beside: tuple[Beside, ...] = ()
 
     @property
     def when(self) -> datetime:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from relance.domain.faults import FaultDomain, RestartHint, Role, Scope, SuspectKind
-from relance.domain.findings import Sign
+from relance.domain.findings import Beside, Sign
 
 CAPTURES = {
     "node": "name of the node that the line is about",
@@ -49,7 +49,8 @@ class Rule:
 
     A `fallback` counts only on lines that no other rule matched; of several fallbacks the heaviest counts, of equal
     ones the first of the pack. A rule with `traceback` is tried on the last line of a Python traceback only, without
-    its labels. A rule with `table` takes captures from the `name : value` lines right above its line.
+    its labels. A rule with `table` takes captures from the `name : value` lines right above its line. `beside` says
+    what a hit becomes beside those of other rules. `details` are facts for people, such as a vendor's own words.
     """
 
     id: str
@@ -71,6 +72,30 @@ class Rule:
     fallback: bool = False
     traceback: bool = False
     table: bool = False
+    beside: tuple[Beside, ...] = ()
+    details: Mapping[str, str] = field(default_factory=dict)
+    file: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DerivedRule:
+    """A sign that no line tells by itself: it is computed from several, or read from a dump.
+
+    The fields mean what they mean in a `Rule`; `scope` is where such hits count.
+    """
+
+    id: str
+    title: str
+    group: str
+    symptom: str
+    domain: FaultDomain
+    role: Role
+    suspect: SuspectKind
+    restart: RestartHint
+    weight: float
+    scope: Scope
+    source: str
+    signs: frozenset[Sign] = frozenset()
     file: str = ""
 
 
@@ -79,6 +104,7 @@ class Pack:
     """All rules in force, in the order of their files; `off` names those that were switched off."""
 
     rules: tuple[Rule, ...]
+    derived: tuple[DerivedRule, ...] = ()
     groups: dict[str, str] = field(default_factory=dict)
     """What each group is about, in the order of the files."""
     off: frozenset[str] = frozenset()
@@ -91,6 +117,11 @@ class Pack:
     def signs(self, rule_ids: Iterable[str]) -> frozenset[Sign]:
         """The independent signs that hits of these rules are; unknown ids count for nothing."""
         return frozenset(sign for each in rule_ids if each in self.by_id for sign in self.by_id[each].signs)
+
+    @cached_property
+    def derived_by_id(self) -> dict[str, DerivedRule]:
+        """The derived rules by id."""
+        return {rule.id: rule for rule in self.derived}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -110,6 +110,7 @@ class HitMaker:
             line=self._number(raw_start),
             excerpt=self._excerpt(rule, line, part, masked),
             captures=captures,
+            beside=rule.beside,
         )
 
     def _captures(self, rule: Rule, line: FoundLine, part: bytes, masked: bytes | None = None) -> dict[str, str]:

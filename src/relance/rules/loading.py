@@ -3,59 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Any, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ValidationError
 
-from relance.domain.faults import FaultDomain, RestartHint, Role, Scope, SuspectKind
-from relance.domain.findings import Sign
-from relance.rules.formats import Pack, PackError, Problem, Rule
+from relance.domain.findings import Beside
+from relance.rules.entries import DerivedEntry, FileEntry, RuleEntry
+from relance.rules.formats import DerivedRule, Pack, PackError, Problem, Rule
 from relance.rules.patterns import PatternError, checked
 
-_Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*([-_][a-z0-9]+)*$", max_length=60)]
-_Text = Annotated[str, Field(min_length=1, max_length=400)]
-_Examples = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=4000)], ...], Field(min_length=1)]
-_Weight = Annotated[float, Field(ge=0.0, le=1.0)]
-
-
-class _Entry(BaseModel):
-    """One rule as a file has it."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    id: _Name
-    title: _Text
-    pattern: Annotated[str, Field(min_length=1)]
-    symptom: _Name
-    domain: FaultDomain
-    role: Role
-    suspect: SuspectKind
-    restart: RestartHint
-    weight: _Weight
-    scopes: Annotated[frozenset[Scope], Field(min_length=1)]
-    source: _Text
-    hit: _Examples
-    miss: _Examples
-    signs: frozenset[Sign] = frozenset()
-    ignore_case: bool = False
-    fallback: bool = False
-    traceback: bool = False
-    table: bool = False
-
-
-class _File(BaseModel):
-    """The top of a rule file."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    group: _Name
-    about: _Text = "Rules of this site."
-    rules: tuple[Any, ...] = ()
-    weights: Mapping[str, _Weight] = Field(default_factory=dict)
-    off: tuple[str, ...] = ()
+_Model = TypeVar("_Model", bound=BaseModel)
+_AnyRule = TypeVar("_AnyRule", Rule, DerivedRule)
 
 
 class _Loader(yaml.SafeLoader):
@@ -108,25 +69,27 @@ def load_pack(texts: Mapping[str, str], *, weights: Mapping[str, float] | None =
     problems: list[Problem] = []
     files = {name: file for name, text in texts.items() if (file := _file(name, text, problems)) is not None}
     rules: dict[str, Rule] = {}
+    derived: dict[str, DerivedRule] = {}
     for name, file in files.items():
-        for at, entry in enumerate(file.rules):
-            rule = _rule(name, file.group, at, entry, problems)
-            if rule is None:
-                continue
-            if rule.id in rules:
-                problems.append(_twice(rule, rules[rule.id]))
-            rules.setdefault(rule.id, rule)
+        for rule in _rules(name, file, problems):
+            _keep(rule, rules, (rules, derived), problems)
+        for each in _derived(name, file, problems):
+            _keep(each, derived, (rules, derived), problems)
     changes = {name: (file.weights, file.off) for name, file in files.items()}
     changes[SETTINGS] = (weights or {}, tuple(off))
-    new_weights, left_out = _changes(changes, rules, problems)
+    new_weights, left_out = _changes(changes, {*rules, *derived}, problems)
     if problems:
         raise PackError(tuple(problems))
-    kept = tuple(_weighed(rule, new_weights) for rule in rules.values() if rule.id not in left_out)
     groups = {file.group: file.about for file in reversed(files.values())}
-    return Pack(rules=kept, groups=dict(reversed(groups.items())), off=frozenset(left_out))
+    return Pack(
+        rules=tuple(_weighed(rule, new_weights) for rule in rules.values() if rule.id not in left_out),
+        derived=tuple(_weighed(rule, new_weights) for rule in derived.values() if rule.id not in left_out),
+        groups=dict(reversed(groups.items())),
+        off=frozenset(left_out),
+    )
 
 
-def _file(name: str, text: str, problems: list[Problem]) -> _File | None:
+def _file(name: str, text: str, problems: list[Problem]) -> FileEntry | None:
     try:
         data = yaml.load(text, _Loader)  # noqa: S506 - a safe loader
     except yaml.YAMLError as error:
@@ -135,30 +98,65 @@ def _file(name: str, text: str, problems: list[Problem]) -> _File | None:
         problems.append(Problem(file=name, rule="", field="", message=f"it is no YAML: {said}", remedy=remedy))
         return None
     try:
-        return _File.model_validate(data if data is not None else {})
+        return FileEntry.model_validate(data if data is not None else {})
     except ValidationError as error:
         problems.extend(_problems(error, name, ""))
         return None
 
 
-def _rule(file: str, group: str, at: int, data: object, problems: list[Problem]) -> Rule | None:
+def _rules(name: str, file: FileEntry, problems: list[Problem]) -> Iterator[Rule]:
+    for at, data in enumerate(file.rules):
+        entry = _entry(RuleEntry, name, at, data, problems)
+        if entry is None or not _is_sound(entry, name, problems):
+            continue
+        fields = {field: getattr(entry, field) for field in RuleEntry.model_fields}
+        fields["beside"] = tuple(Beside(rules=each.rules, role=each.role) for each in entry.beside)
+        yield Rule(group=file.group, file=name, **fields)
+
+
+def _derived(name: str, file: FileEntry, problems: list[Problem]) -> Iterator[DerivedRule]:
+    for at, data in enumerate(file.derived):
+        entry = _entry(DerivedEntry, name, at, data, problems)
+        if entry is not None:
+            fields = {field: getattr(entry, field) for field in DerivedEntry.model_fields}
+            yield DerivedRule(group=file.group, file=name, **fields)
+
+
+def _entry(kind: type[_Model], file: str, at: int, data: object, problems: list[Problem]) -> _Model | None:
+    """One entry of a file, if it is whole."""
     given = data.get("id") if isinstance(data, dict) else None
-    called = given if isinstance(given, str) else f"rule {at + 1}"
     try:
-        entry = _Entry.model_validate(data)
+        return kind.model_validate(data)
     except ValidationError as error:
-        problems.extend(_problems(error, file, called))
+        problems.extend(_problems(error, file, given if isinstance(given, str) else f"rule {at + 1}"))
         return None
+
+
+def _is_sound(entry: RuleEntry, file: str, problems: list[Problem]) -> bool:
     try:
         checked(entry.pattern, ignore_case=entry.ignore_case)
     except PatternError as error:
-        problems.append(Problem(file=file, rule=called, field="pattern", message=str(error), remedy=error.remedy))
-        return None
+        problems.append(Problem(file=file, rule=entry.id, field="pattern", message=str(error), remedy=error.remedy))
+        return False
     if entry.table and entry.traceback:
         message, remedy = "a rule is for a traceback or for a table, not for both", "Set one of the two"
-        problems.append(Problem(file=file, rule=called, field="table", message=message, remedy=remedy))
-        return None
-    return Rule(group=group, file=file, **{name: getattr(entry, name) for name in _Entry.model_fields})
+        problems.append(Problem(file=file, rule=entry.id, field="table", message=message, remedy=remedy))
+        return False
+    return True
+
+
+def _keep(
+    rule: _AnyRule,
+    kept: dict[str, _AnyRule],
+    known: tuple[Mapping[str, Rule], Mapping[str, DerivedRule]],
+    problems: list[Problem],
+) -> None:
+    """Keep a rule whose id is new; another of the same id is a problem."""
+    first = known[0].get(rule.id) or known[1].get(rule.id)
+    if first is not None:
+        problems.append(_twice(rule, first))
+        return
+    kept[rule.id] = rule
 
 
 def _problems(error: ValidationError, file: str, rule: str) -> list[Problem]:
@@ -176,7 +174,7 @@ def _said(message: str) -> str:
     return message[:1].lower() + message[1:]
 
 
-def _twice(rule: Rule, first: Rule) -> Problem:
+def _twice(rule: Rule | DerivedRule, first: Rule | DerivedRule) -> Problem:
     message = f"there is a rule of this id in {first.file}"
     remedy = "Give it another id; to replace a rule, name it under `off` and add yours"
     return Problem(file=rule.file, rule=rule.id, field="id", message=message, remedy=remedy)
@@ -184,7 +182,7 @@ def _twice(rule: Rule, first: Rule) -> Problem:
 
 def _changes(
     changes: Mapping[str, tuple[Mapping[str, float], tuple[str, ...]]],
-    rules: Mapping[str, Rule],
+    rules: Collection[str],
     problems: list[Problem],
 ) -> tuple[dict[str, float], set[str]]:
     """Weights and rules to leave out, of all files; a name that no rule has is a problem."""
@@ -203,5 +201,5 @@ def _changes(
     return weights, off
 
 
-def _weighed(rule: Rule, weights: Mapping[str, float]) -> Rule:
+def _weighed(rule: _AnyRule, weights: Mapping[str, float]) -> _AnyRule:
     return replace(rule, weight=weights[rule.id]) if rule.id in weights else rule

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from relance.domain.faults import RestartHint, SuspectKind
-from relance.rules.formats import CAPTURES, Pack, Rule
+from relance.rules.formats import CAPTURES, DerivedRule, Pack, Rule
 
 _SUSPECTS = {
     SuspectKind.SELF: "the node that logged it",
@@ -43,6 +43,8 @@ def render(pack: Pack) -> str:
         rules = [rule for rule in pack.rules if rule.group == group]
         if rules:
             parts.append(_group(group, about, rules))
+    if pack.derived:
+        parts.append(_derived(pack.derived))
     return "\n".join(parts)
 
 
@@ -65,9 +67,22 @@ def _group(name: str, about: str, rules: list[Rule]) -> str:
     return "\n".join(lines)
 
 
+def _derived(rules: tuple[DerivedRule, ...]) -> str:
+    lines = ["## Derived signs", "", "Computed from several lines, or read from a dump: no pattern tells them.", ""]
+    lines += ["| rule | what it is | symptom | domain | role | suspect | another try | weight | source |"]
+    lines += ["| --- | --- | --- | --- | --- | --- | --- | --- | --- |"]
+    lines += [
+        f"| `{rule.id}` | {rule.title} | {' | '.join(_cells(rule))} | {rule.source} |" for rule in rules
+    ]  # fmt: skip
+    return "\n".join([*lines, ""])
+
+
 def _row(rule: Rule) -> str:
-    cells = [
-        f"[`{rule.id}`](#{rule.id})",
+    return f"| {' | '.join([f'[`{rule.id}`](#{rule.id})', *_cells(rule)])} |"
+
+
+def _cells(rule: Rule | DerivedRule) -> list[str]:
+    return [
         f"`{rule.symptom}`",
         rule.domain.value,
         rule.role.value,
@@ -75,7 +90,6 @@ def _row(rule: Rule) -> str:
         _RESTARTS[rule.restart],
         f"{rule.weight:g}",
     ]
-    return f"| {' | '.join(cells)} |"
 
 
 def _section(rule: Rule) -> list[str]:
@@ -95,6 +109,8 @@ def _notes(rule: Rule) -> list[str]:
         notes.append("Tried on the last line of a Python traceback only.")
     if rule.table:
         notes.append("Takes host, rank and time from the lines of the failure table above it.")
+    notes += [f"Beside {', '.join(f'`{each}`' for each in one.rules)} it is {one.role.value}." for one in rule.beside]
+    notes += [f"{name.replace('-', ' ').capitalize()}: {text}." for name, text in rule.details.items()]
     if rule.signs:
         names = ", ".join(f"`{sign.value}`" for sign in sorted(rule.signs, key=lambda each: each.value))
         notes.append(f"An independent sign: {names}.")
