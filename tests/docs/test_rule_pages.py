@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from relance.rules import check_pack, load_pack
+from relance.rules.entries import RuleEntry
 from relance.rules.formats import CAPTURES
-from relance.rules.loading import _Entry
 from relance.rules.pack import read_texts
 from relance.rules.pages import render
 from tests.layers import ROOT
@@ -34,4 +34,4 @@ def test_the_example_of_the_how_to_loads_and_its_examples_hold() -> None:
 
 
 def test_the_how_to_explains_every_field() -> None:
-    assert [name for name in _Entry.model_fields if f"`{name}" not in HOW_TO] == []
+    assert [name for name in RuleEntry.model_fields if f"`{name}" not in HOW_TO] == []
