@@ -207,6 +207,7 @@ def _tell(
         symptom_at=symptom_at,
         hits=hits,
         counts=state.evidence.counts,
+        ranks=state.evidence.ranks,
         signs=state.signs,
         progress=progress,
     )

@@ -18,6 +18,9 @@ LONG_BYTES: Final = 64 * 1024
 BYTES: Final = 224 * 1024
 """All hits together, as they are stored: beyond the first, texts are cut short, beyond the second hits are only counted
 (design 13: 256 KiB of detector state)."""
+RANKS_AT_MOST: Final = 8192
+_TELLING: Final = (Role.ROOT, Role.MAYBE, Role.CASCADE, Role.CONTEXT)
+"""The roles of rows that tell of their rank: a time-out's rank waited, a rank without one may be who was waited for."""
 _HIT_BYTES: Final = 600
 """A hit without its texts, as it is stored."""
 _ESCAPED: Final = 6
@@ -29,17 +32,22 @@ _ORDER: Final = {Role.ROOT: 0, Role.MAYBE: 1, Role.CASCADE: 2, Role.CONTEXT: 3, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """Hits in the order in which they were read; `counts` has every hit of every rule, also of those left out."""
+    """Hits in the order in which they were read; `counts` has every hit of every rule, also of those left out.
+
+    `ranks` has the ranks that each rule was seen of, up to `RANKS_AT_MOST` in all.
+    """
 
     hits: tuple[RuleHit, ...] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
+    ranks: Mapping[str, frozenset[int]] = field(default_factory=dict)
     firsts: frozenset[str] = frozenset()
     """For which rank or node, and role, the first hit is here."""
     size_bytes: int = 0
 
     def add(self, hit: RuleHit) -> Evidence:
         """With one more hit: counted, and kept if it is a first or there is room."""
-        counted = replace(self, counts={**self.counts, hit.rule: self.counts.get(hit.rule, 0) + 1})
+        counts = {**self.counts, hit.rule: self.counts.get(hit.rule, 0) + 1}
+        counted = replace(self, counts=counts, ranks=self._ranks_with(hit))
         new = _first_of(hit) - self.firsts
         if not new and (len(self.hits) >= MAX_HITS or self._kept(hit.rule) >= HITS_OF_A_RULE):
             return counted
@@ -67,12 +75,21 @@ class Evidence:
         return Evidence(
             hits=hits,
             counts={rule: count for rule, count in self.counts.items() if rule in rules},
+            ranks={rule: ranks for rule, ranks in self.ranks.items() if rule in rules},
             firsts=frozenset(key for hit in hits for key in _first_of(hit)),
             size_bytes=sum(_size(hit) for hit in hits),
         )
 
     def _kept(self, rule: str) -> int:
         return sum(hit.rule == rule for hit in self.hits)
+
+    def _ranks_with(self, hit: RuleHit) -> Mapping[str, frozenset[int]]:
+        known = self.ranks.get(hit.rule, frozenset())
+        if hit.rank is None or hit.rank in known or hit.role not in _TELLING:
+            return self.ranks
+        if sum(len(ranks) for ranks in self.ranks.values()) >= RANKS_AT_MOST:
+            return self.ranks
+        return {**self.ranks, hit.rule: known | {hit.rank}}
 
 
 def leading(hits: tuple[RuleHit, ...]) -> RuleHit | None:
@@ -114,11 +131,20 @@ def _without_one(evidence: Evidence) -> Evidence:
 
 def _first_of(hit: RuleHit) -> frozenset[str]:
     if hit.role not in CAUSES:
-        return frozenset()
+        return _of_collective(hit)
     kernel = f" {hit.rule}" if hit.scope is Scope.KERNEL else ""
     keys = [f"{hit.role.value} rank {hit.rank}"] if hit.rank is not None else []
     keys += [f"{hit.role.value} node {hit.node}{kernel}"] if hit.node is not None else []
     return frozenset(keys or [f"{hit.role.value} anywhere"])
+
+
+def _of_collective(hit: RuleHit) -> frozenset[str]:
+    """A collective that ranks were in, or a rank that waited for none: who disagrees shows by these (F011, P024)."""
+    seen = hit.captures
+    keys = [f"op {seen.get('seq')} {seen['op']} {seen.get('numel_in', '')}"] if "op" in seen else []
+    if "enqueued" in seen and seen["enqueued"] == seen.get("completed"):
+        keys.append(f"idle {hit.rank}")
+    return frozenset(keys)
 
 
 def _size(hit: RuleHit) -> int:

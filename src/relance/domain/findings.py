@@ -134,7 +134,7 @@ class Finding:
 
     `id` is a hash of attempt, detector and evidence position: sent twice, stored once. `first_evidence_at` is the time
     of the first evidence (t_fault unless a fault was injected at a known time); `symptom_at` is when progress stopped.
-    `counts` holds the number of hits per rule, also of those left out of `hits`.
+    `counts` holds the number of hits per rule, also of those left out of `hits`; `ranks` which ranks they are of.
     """
 
     id: str
@@ -148,6 +148,7 @@ class Finding:
     symptom_at: datetime
     hits: tuple[RuleHit, ...] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
+    ranks: Mapping[str, frozenset[int]] = field(default_factory=dict)
     signs: frozenset[Sign] = frozenset()
     coverage: tuple[Coverage, ...] = ()
     progress: Progress | None = None

@@ -107,6 +107,19 @@ class FleetSign:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Presence:
+    """Who was heard in the logs of an attempt: ranks and hosts that wrote lines, and when each was last heard.
+
+    `last_at` and `node_last_at` hold times that the lines themselves bear; who wrote without times is only in the sets.
+    """
+
+    ranks: frozenset[int] = frozenset()
+    nodes: frozenset[str] = frozenset()
+    last_at: Mapping[int, datetime] = field(default_factory=dict)
+    node_last_at: Mapping[str, datetime] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CaseFile:
     """Everything attribution may know of one incident; a value."""
 
@@ -124,3 +137,6 @@ class CaseFile:
     fleet: tuple[FleetSign, ...] = ()
     coverage: tuple[Coverage, ...] = ()
     progress: Progress | None = None
+    signs: tuple[RuleHit, ...] = ()
+    """Hits that no detector reports: of collective traces, metrics, and notes beside the logs."""
+    presence: Presence | None = None
