@@ -6,12 +6,13 @@ from dataclasses import replace
 
 from relance.attribution import sentences
 from relance.attribution.choices import choose, merged
-from relance.attribution.clues import Clue, clues_of
+from relance.attribution.clues import Clue
 from relance.attribution.explanations import Explanation, Trust
 from relance.attribution.failures import failure_explanations, second_thoughts
 from relance.attribution.fingerprints import fingerprint
 from relance.attribution.hosts import host_explanations, node_explanations
 from relance.attribution.intents import intent
+from relance.attribution.placing import clues_of
 from relance.attribution.proofs import death_is_proven, in_job_restart_at, last_root_at, proof_of
 from relance.attribution.remedies import Prescription, prescribe
 from relance.attribution.symptoms import words

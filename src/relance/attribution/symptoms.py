@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from relance.domain.faults import FaultDomain
+
 FROM_SCHEDULER = frozenset({
     "command_not_executable", "launch_failed", "launch_revoked", "node_failed", "preempted", "requeued",
     "step_cancelled", "step_create_failed", "step_teardown", "step_teardown_stuck", "task_crash", "task_exit",
@@ -63,6 +65,32 @@ SAME_DEVICE_ONLY = frozenset({"gpu_page_fault", "gpu_sm_exception", "illegal_mem
 
 NOT_FAULTS = frozenset({"cold_start_unwanted", "cold_start"})
 """A first attempt finds no checkpoint either; a new attempt that did not resume has a finding of its own."""
+
+WAITED_IN_COLLECTIVE = frozenset({
+    "collective_timeout", "watchdog_state", "watchdog_exception", "gloo_timeout",
+})  # fmt: skip
+"""A rank that waited in a collective."""
+
+WAITED_FOR_OTHERS = WAITED_IN_COLLECTIVE | {
+    "barrier_rank_missing", "hang", "jax_barrier_timeout", "nccl_bootstrap_timeout", "nccl_init_rank0_lost",
+    "rendezvous_failed", "store_connect_timeout", "store_key_timeout", "store_unreachable", "xla_rendezvous_wait",
+}  # fmt: skip
+"""Somebody who waited for others, in a collective or before the first."""
+
+OUT_OF_MEMORY = frozenset({"cgroup_oom", "cuda_oom", "device_oom", "host_oom", "nccl_gpu_oom", "dataloader_killed"})
+"""Memory that ran out: the next try may fit, so that all ranks ran out is no proof that it will again."""
+
+ON_ONE_NODE: Mapping[str, FaultDomain] = {
+    "path_missing": FaultDomain.STORAGE,
+    "permission": FaultDomain.STORAGE,
+    "import_error": FaultDomain.SYSTEM,
+    "library_missing": FaultDomain.SYSTEM,
+    "dns_failure": FaultDomain.SYSTEM,
+    "driver_too_old": FaultDomain.SYSTEM,
+    "nccl_no_interface": FaultDomain.SYSTEM,
+    "tls_failure": FaultDomain.SYSTEM,
+}
+"""Everybody's mistake where all ranks show it, and a node's fault where only its ranks do (A001, A006, T032)."""
 
 FINISHED = frozenset({"done"})
 """The program's own word that it reached its end."""

@@ -7,9 +7,9 @@ import pytest
 
 from relance.attribution import attribute, faults_sentence
 from relance.domain.faults import FaultDomain, Remedy, RestartHint, Role, Scope, SuspectKind
-from relance.domain.findings import Certainty, Coverage, FindingKind, Sight, Sign
+from relance.domain.findings import Certainty, Coverage, FindingKind, RuleHit, Sight, Sign
 from relance.domain.stages import EndRunning
-from relance.domain.verdicts import CaseFile, FleetSign, Strength, Suspect, Verdict
+from relance.domain.verdicts import CaseFile, FleetSign, Presence, Strength, Suspect, Verdict
 from relance.domain.views import JobState, NodeState, StepView
 from tests.unit.attribution.cases import (
     FAILED,
@@ -83,6 +83,17 @@ PORT_ERROR = hit(
     "ib_async_fatal", 100, domain=FaultDomain.INTERCONNECT, suspect=SuspectKind.SELF, restart=RestartHint.EXCLUDE,
     captures={"host": "n3"},
 )  # fmt: skip
+
+NOBODY_CAME = hit(
+    "store_unreachable", 100, domain=FaultDomain.UNKNOWN, role=Role.CASCADE, suspect=SuspectKind.ALL, node="n1"
+)
+
+
+def waited(when: float, rank: int, op: str = "ALLREDUCE", enqueued: int = 20) -> RuleHit:
+    """A rank's time-out of collective 17, which began ten seconds earlier."""
+    seen = {"seq": "17", "op": op, "timeout_ms": "10000", "enqueued": str(enqueued), "completed": "16"}
+    return replace(timeout(when, rank), captures=seen)
+
 
 SITUATIONS: dict[str, tuple[CaseFile, FaultDomain, str, Remedy, tuple[str, ...]]] = {
     "a traceback of the job's own code": (
@@ -307,7 +318,50 @@ SITUATIONS: dict[str, tuple[CaseFile, FaultDomain, str, Remedy, tuple[str, ...]]
     ),
     "page faults on many nodes at once are the program's": (
         case(*(xid31(100, node, device=f"dev{node}") for node in NODES)),
-        FaultDomain.APPLICATION, "gpu_page_fault", Remedy.RESTART, (),
+        FaultDomain.APPLICATION, "gpu_page_fault", Remedy.STOP, (),
+    ),
+    "the same traceback on all nodes within seconds happens again": (
+        case(*(key_error(100 + rank / 10, rank) for rank in range(8))),
+        FaultDomain.APPLICATION, "python_exception", Remedy.STOP, (),
+    ),
+    "memory that ran out on all ranks may fit the next time": (
+        case(*(hit("cuda_oom", 50 + rank / 10, rank=rank, offset=rank) for rank in range(8))),
+        FaultDomain.APPLICATION, "cuda_oom", Remedy.RESTART, (),
+    ),
+    "a file that only one node's ranks miss is that node's view of the file system": (
+        case(*(hit("path_missing", 50, rank=rank, restart=RestartHint.NO, offset=rank) for rank in (4, 5))),
+        FaultDomain.STORAGE, "path_missing", Remedy.RESTART, ("n3",),
+    ),
+    "a file that the first rank misses is the program's": (
+        case(hit("path_missing", 50, rank=0, restart=RestartHint.NO)),
+        FaultDomain.APPLICATION, "path_missing", Remedy.STOP, (),
+    ),
+    "ranks in different collectives under one number are the program's order": (
+        case(*(waited(100 + rank / 10, rank, op="BROADCAST" if rank == 5 else "ALLREDUCE") for rank in range(8))),
+        FaultDomain.APPLICATION, "collective_mismatch", Remedy.STOP, (),
+    ),
+    "the rank that had asked for fewer collectives is who the others waited for": (
+        case(*(waited(100 + rank / 10, rank, enqueued=20 if rank != 5 else 18) for rank in range(8))),
+        FaultDomain.UNKNOWN, "collective_rank_missing", Remedy.RESTART, ("n3",),
+    ),
+    "so are the ranks that did not wait at all": (
+        case(*(waited(100 + rank / 10, rank) for rank in range(8) if rank not in (6, 7))),
+        FaultDomain.UNKNOWN, "collective_rank_missing", Remedy.RESTART, ("n4",),
+    ),
+    "that half of the ranks did not tell points at nobody": (
+        case(*(waited(100 + rank / 10, rank) for rank in range(4))),
+        FaultDomain.UNKNOWN, "collective_timeout", Remedy.RESTART, (),
+    ),
+    "the node that nobody heard of while the others waited": (
+        case(NOBODY_CAME, presence=Presence(ranks=frozenset(range(6)), nodes=frozenset({"n1"}))),
+        FaultDomain.UNKNOWN, "node_did_not_join", Remedy.RESTART, ("n4",),
+    ),
+    "and whose own log tells of trouble": (
+        case(NOBODY_CAME, replace(DOUBTFUL, node="n4"), presence=Presence(nodes=frozenset(NODES[:3]))),
+        FaultDomain.SYSTEM, "node_did_not_join", Remedy.RESTART_EXCLUDING, ("n4",),
+    ),
+    "silence alone is no sign": (
+        case(presence=Presence(nodes=frozenset(NODES[:3]))), FaultDomain.UNKNOWN, "exited_nonzero", Remedy.RESTART, (),
     ),
 }  # fmt: skip
 
