@@ -52,6 +52,52 @@ class RuleEntry(BaseModel):
     details: Mapping[Name, Text] = Field(default_factory=dict)
 
 
+class KindEntry(BaseModel):
+    """How hits of several codes are judged. `on_repeat` is what helps when the same comes again."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    symptom: Name
+    domain: FaultDomain
+    role: Role
+    suspect: SuspectKind
+    restart: RestartHint
+    weight: Weight
+    signs: frozenset[Sign] = frozenset()
+    on_repeat: Text | None = None
+    beside: tuple[BesideEntry, ...] = ()
+
+
+class CodeEntry(BaseModel):
+    """One code, or one of its meanings: then `suffix` tells the rules apart, and `tail` the lines.
+
+    `name` is the driver's own, `immediate` and `investigate` are the vendor's buckets of action. `text` is what an
+    example says after the number, `miss` are further lines that it must not match. The rest outranks the kind's.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    code: Annotated[int, Field(ge=1, le=9999)]
+    suffix: Name | None = None
+    name: Annotated[str, Field(pattern=r"^[A-Z0-9_]+$")]
+    says: Text
+    kind: Annotated[str, Field(min_length=1)]
+    immediate: Text | None = None
+    investigate: Text | None = None
+    note: Text | None = None
+    tail: str = ""
+    text: Text = "Ch 0000000c"
+    miss: tuple[Text, ...] = ()
+    fallback: bool = False
+    symptom: Name | None = None
+    domain: FaultDomain | None = None
+    role: Role | None = None
+    suspect: SuspectKind | None = None
+    restart: RestartHint | None = None
+    weight: Weight | None = None
+    beside: tuple[BesideEntry, ...] | None = None
+
+
 class DerivedEntry(BaseModel):
     """One derived rule as a file has it."""
 
@@ -79,5 +125,7 @@ class FileEntry(BaseModel):
     about: Text = "Rules of this site."
     rules: tuple[Any, ...] = ()
     derived: tuple[Any, ...] = ()
+    kinds: Mapping[str, KindEntry] = Field(default_factory=dict)
+    codes: tuple[Any, ...] = ()
     weights: Mapping[str, Weight] = Field(default_factory=dict)
     off: tuple[str, ...] = ()

@@ -11,9 +11,10 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from relance.domain.findings import Beside
-from relance.rules.entries import DerivedEntry, FileEntry, RuleEntry
+from relance.rules.entries import CodeEntry, DerivedEntry, FileEntry, RuleEntry
 from relance.rules.formats import DerivedRule, Pack, PackError, Problem, Rule
 from relance.rules.patterns import PatternError, checked
+from relance.rules.xids import as_rule
 
 _Model = TypeVar("_Model", bound=BaseModel)
 _AnyRule = TypeVar("_AnyRule", Rule, DerivedRule)
@@ -105,13 +106,21 @@ def _file(name: str, text: str, problems: list[Problem]) -> FileEntry | None:
 
 
 def _rules(name: str, file: FileEntry, problems: list[Problem]) -> Iterator[Rule]:
-    for at, data in enumerate(file.rules):
+    for at, data in enumerate((*file.rules, *_of_codes(name, file, problems))):
         entry = _entry(RuleEntry, name, at, data, problems)
         if entry is None or not _is_sound(entry, name, problems):
             continue
         fields = {field: getattr(entry, field) for field in RuleEntry.model_fields}
         fields["beside"] = tuple(Beside(rules=each.rules, role=each.role) for each in entry.beside)
         yield Rule(group=file.group, file=name, **fields)
+
+
+def _of_codes(name: str, file: FileEntry, problems: list[Problem]) -> Iterator[dict[str, Any]]:
+    """The rules of a table of codes."""
+    for at, data in enumerate(file.codes):
+        entry = _entry(CodeEntry, name, at, data, problems)
+        if entry is not None:
+            yield as_rule(entry, file.kinds)
 
 
 def _derived(name: str, file: FileEntry, problems: list[Problem]) -> Iterator[DerivedRule]:
