@@ -31,7 +31,7 @@ def prescribe(explanation: Explanation, fingerprint: str, case: CaseFile) -> Pre
     if first.remedy not in (Remedy.RESTART, Remedy.RESTART_EXCLUDING):
         return first
     times = _times_before(fingerprint, case.earlier, explanation)
-    known_again = any(suspect.node in _suspected_before(case) for suspect in explanation.suspects)
+    known_again = any(suspect.node in _kept_out_before(case) for suspect in explanation.suspects)
     fresh_node = first.remedy is Remedy.RESTART_EXCLUDING and not known_again
     if times + 1 >= _TIMES and not fresh_node:
         reason = f"the same fault for the {_ordinal(times + 1)} time without progress"
@@ -113,8 +113,9 @@ def _none_progressed(fingerprint: str, earlier: tuple[EarlierAttempt, ...]) -> b
     return last is not None and last.made_progress is False
 
 
-def _suspected_before(case: CaseFile) -> frozenset[str]:
-    return frozenset(suspect.node for item in case.earlier for suspect in item.suspects)
+def _kept_out_before(case: CaseFile) -> frozenset[str]:
+    """The nodes that were suspects of attempts after which we started the job again, so without them."""
+    return frozenset(suspect.node for item in case.earlier if item.restarted_by_us for suspect in item.suspects)
 
 
 def _ordinal(number: int) -> str:

@@ -1,0 +1,105 @@
+"""Several runs in one output: the fault that keeps coming back is judged, not the last one alone.
+
+The same fault three times is no accident; one that moves from node to node goes with the job, one that stays goes with
+the node (signatures.md 20.9, Q009 to Q011). Between such runs nobody changed the nodes, so a fresh suspect is excluded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from relance.attribution.judgements import attribute
+from relance.domain.faults import FaultDomain, Remedy
+from relance.domain.progress import Progress
+from relance.domain.verdicts import CaseFile, EarlierAttempt, Suspect, Verdict
+
+_OFTEN = 3
+"""So many runs with one fault outweigh a later run that goes on: it may not have come as far yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Run:
+    case: CaseFile
+    verdict: Verdict
+
+    @property
+    def failed(self) -> bool:
+        return self.verdict.domain is not FaultDomain.NONE
+
+    @property
+    def mark(self) -> tuple[str, str]:
+        return self.verdict.domain.value, self.verdict.cause
+
+
+def judge_runs(cases: Sequence[CaseFile]) -> Verdict:
+    """The verdict on an output whose runs gave these cases, in order; there is at least one."""
+    runs = [_Run(case=case, verdict=attribute(case)) for case in cases]
+    judged = _of_most_weight(runs)
+    if len(runs) == 1 or not judged:
+        return runs[-1].verdict
+    before = [run for run in runs[: runs.index(judged[-1])] if run.failed]
+    earlier = tuple(_as_earlier(run, before[:at]) for at, run in enumerate(before))
+    case = judged[-1].case
+    verdict = attribute(replace(case, earlier=(*case.earlier, *earlier)))
+    first = judged[0].verdict
+    return _wandering(
+        replace(verdict, evidence=first.evidence or verdict.evidence, suspects=_all_suspects(judged, verdict)), judged
+    )
+
+
+def _of_most_weight(runs: Sequence[_Run]) -> list[_Run]:
+    """The runs with the fault that counts: the last run's, else one that came often."""
+    groups: dict[tuple[str, str], list[_Run]] = {}
+    for run in runs:
+        if run.failed:
+            groups.setdefault(run.mark, []).append(run)
+    if runs[-1].failed and runs[-1].verdict.domain not in (FaultDomain.USER, FaultDomain.SCHEDULER):
+        return groups[runs[-1].mark]
+    most = max(groups.values(), key=len, default=[])
+    return most if len(most) >= _OFTEN else []
+
+
+def _as_earlier(run: _Run, before: Sequence[_Run]) -> EarlierAttempt:
+    return EarlierAttempt(
+        attempt=run.case.attempt,
+        nodes=run.case.nodes,
+        ended_at=run.case.as_of,
+        cause=run.verdict.cause,
+        fingerprint=run.verdict.fingerprint,
+        suspects=run.verdict.suspects,
+        made_progress=_progressed(run.case.progress, [other.case.progress for other in before]),
+    )
+
+
+def _progressed(own: Progress | None, before: Sequence[Progress | None]) -> bool | None:
+    """Whether a run came further than those before it; None where that is not known."""
+    if own is None or own.highest_step is None:
+        return None
+    others = [each.highest_step for each in before if each is not None and each.highest_step is not None]
+    return own.highest_step > max(others) if others else None
+
+
+def _all_suspects(judged: Sequence[_Run], verdict: Verdict) -> tuple[Suspect, ...]:
+    """The suspects of all runs with the fault: each of these nodes has it."""
+    found = {suspect.node: suspect for suspect in verdict.suspects}
+    if verdict.remedy is Remedy.RESTART_EXCLUDING:
+        for run in judged:
+            for suspect in run.verdict.suspects:
+                found.setdefault(suspect.node, suspect)
+    return tuple(found.values())
+
+
+def _wandering(verdict: Verdict, judged: Sequence[_Run]) -> Verdict:
+    """A doubtful fault that was on another node each time goes with the job (Q010)."""
+    places = [frozenset(suspect.node for suspect in run.verdict.suspects) for run in judged]
+    moved = len(judged) >= _OFTEN and all(places) and not frozenset.intersection(*places)
+    if not moved or verdict.remedy is Remedy.RESTART_EXCLUDING:
+        return verdict
+    return replace(
+        verdict,
+        domain=FaultDomain.APPLICATION,
+        remedy=Remedy.STOP,
+        remedy_reason=f"it came on another node each of {len(judged)} times: it goes with the job",
+        suspects=(),
+    )
