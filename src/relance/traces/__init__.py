@@ -1,0 +1,3 @@
+"""What collective tracing leaves (flight recorder, NCCL RAS, stacks, error files), and which ranks it calls odd."""
+
+from __future__ import annotations
