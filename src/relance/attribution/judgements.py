@@ -10,6 +10,7 @@ from relance.attribution.clues import Clue
 from relance.attribution.explanations import Explanation, Trust
 from relance.attribution.failures import failure_explanations, second_thoughts
 from relance.attribution.fingerprints import fingerprint
+from relance.attribution.firsts import evidence_of
 from relance.attribution.hosts import host_explanations, node_explanations
 from relance.attribution.intents import intent
 from relance.attribution.placing import clues_of
@@ -17,11 +18,9 @@ from relance.attribution.proofs import death_is_proven, in_job_restart_at, last_
 from relance.attribution.remedies import Prescription, prescribe
 from relance.attribution.symptoms import words
 from relance.domain.faults import FaultDomain, Remedy, RestartHint
-from relance.domain.findings import Certainty, FindingKind, RuleHit, Sight
+from relance.domain.findings import Certainty, FindingKind, Sight
 from relance.domain.verdicts import CaseFile, RunnerUp, Verdict
 
-_EVIDENCE = 6
-"""So many hits decide, for people to read."""
 _TOLD_ONLY = (FindingKind.SLOWDOWN, FindingKind.DIVERGENCE, FindingKind.NODE_HEALTH)
 _UNSURE_WITHOUT_SIGHT = 0.9
 
@@ -46,7 +45,7 @@ def attribute(case: CaseFile) -> Verdict:
         confidence=round(best.confidence * (_UNSURE_WITHOUT_SIGHT if blind else 1.0), 2),
         fingerprint=mark,
         suspects=best.suspects,
-        evidence=_evidence(best, ranked[1:]),
+        evidence=evidence_of(best, ranked[1:], clues),
         runner_up=_runner_up(ranked),
         gaps=missing,
         proven_death=death_is_proven(case),
@@ -150,15 +149,6 @@ def _all_outlived(clues: tuple[Clue, ...]) -> bool:
 
 def _confirmed_hang(case: CaseFile) -> bool:
     return any(item.kind is FindingKind.HANG and item.certainty is Certainty.CONFIRMED for item in case.findings)
-
-
-def _evidence(best: Explanation, others: tuple[Explanation, ...]) -> tuple[RuleHit, ...]:
-    """The few hits that decide, the deciding one first; then those of other explanations that name the same node."""
-    named = {suspect.node for suspect in best.suspects}
-    hits = [clue.hit for clue in best.clues[:_EVIDENCE]]
-    for item in others:
-        hits += [clue.hit for clue in item.clues[:1] if clue.node in named and clue.hit not in hits]
-    return tuple(hits[:_EVIDENCE])
 
 
 def _runner_up(ranked: tuple[Explanation, ...]) -> RunnerUp | None:

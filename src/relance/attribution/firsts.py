@@ -1,0 +1,84 @@
+"""First evidence: where the cause first shows, which is seldom where it is loudest (signatures.md 20.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from relance.attribution.clues import Clue
+from relance.attribution.explanations import Explanation
+from relance.attribution.symptoms import PROCESS_DEATHS, PROCESS_EXITS
+from relance.domain.faults import FaultDomain, Role, Scope
+from relance.domain.findings import RuleHit
+
+SHOWN = 6
+"""So many hits decide, for people to read."""
+_OF_NODES = frozenset({FaultDomain.HARDWARE, FaultDomain.INTERCONNECT, FaultDomain.STORAGE, FaultDomain.SYSTEM})
+_OWN = frozenset({FaultDomain.APPLICATION, FaultDomain.USER})
+_SAME_EVENT_S = 120.0
+
+
+def evidence_of(best: Explanation, others: Iterable[Explanation], clues: tuple[Clue, ...]) -> tuple[RuleHit, ...]:
+    """The few hits that decide, the one where the cause first shows in front."""
+    if best.first is None:
+        return ()
+    agreeing = [clue for clue in clues if _agrees(clue, best)]
+    first = _earliest(best.first, agreeing)
+    hits = [first.hit]
+    for clue in (*best.clues, *agreeing, *(item.clues[0] for item in others if item.clues and _shares(item, best))):
+        if clue.hit not in hits:
+            hits.append(clue.hit)
+    return tuple(hits[:SHOWN])
+
+
+def _agrees(clue: Clue, best: Explanation) -> bool:
+    """Whether a clue shows the same fault: the same end of a process, or the same kind of fault in the same place."""
+    first = best.first
+    if first is None or clue.outlived or clue.hit is first.hit:
+        return False
+    if first.is_death:
+        return _is_same_end(clue, first)
+    if not clue.may_be_cause or clue.hit.scope is Scope.NOTES:
+        return False
+    same_kind = clue.hit.domain in _OF_NODES and best.domain in _OF_NODES
+    same_kind = same_kind or (clue.hit.domain in _OWN and best.domain in _OWN)
+    return same_kind and _is_there(clue, best) and (clue.hit.symptom == best.cause or clue.role is Role.ROOT)
+
+
+def _is_same_end(clue: Clue, death: Clue) -> bool:
+    """Whether a clue tells the end of the same process, in words of its own."""
+    if clue.hit.symptom not in PROCESS_EXITS | PROCESS_DEATHS or clue.hit.file != death.hit.file:
+        return False
+    ours, its = death.hit.captures, clue.hit.captures
+    if "pid" in ours and "pid" in its:
+        return ours["pid"] == its["pid"]
+    return clue.rank == death.rank and clue.rank is not None
+
+
+def _is_there(clue: Clue, best: Explanation) -> bool:
+    """Whether a clue is on one of the suspects, or of the same many, at about the same time."""
+    suspects = {suspect.node for suspect in best.suspects}
+    first = best.first
+    if suspects and clue.node not in suspects:
+        return False
+    return (
+        first is None or not (clue.timed and first.timed) or abs((clue.at - first.at).total_seconds()) <= _SAME_EVENT_S
+    )
+
+
+def _earliest(first: Clue, agreeing: Iterable[Clue]) -> Clue:
+    """The first of those by time; where times cannot be compared, the program's own line before a host's."""
+    chosen = first
+    for clue in agreeing:
+        if clue.timed and chosen.timed:
+            earlier = clue.at < chosen.at
+        elif clue.hit.file == chosen.hit.file:
+            earlier = clue.hit.offset < chosen.hit.offset
+        else:
+            earlier = chosen.of_host and not clue.of_host
+        chosen = clue if earlier else chosen
+    return chosen
+
+
+def _shares(item: Explanation, best: Explanation) -> bool:
+    named = {suspect.node for suspect in best.suspects}
+    return bool(named & {suspect.node for suspect in item.suspects})
