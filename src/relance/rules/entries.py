@@ -125,6 +125,7 @@ class FileEntry(BaseModel):
     about: Text = "Rules of this site."
     rules: tuple[Any, ...] = ()
     derived: tuple[Any, ...] = ()
+    metrics: tuple[Any, ...] = ()
     kinds: Mapping[str, KindEntry] = Field(default_factory=dict)
     codes: tuple[Any, ...] = ()
     weights: Mapping[str, Weight] = Field(default_factory=dict)

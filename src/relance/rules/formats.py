@@ -8,6 +8,7 @@ from functools import cached_property
 
 from relance.domain.faults import FaultDomain, RestartHint, Role, Scope, SuspectKind
 from relance.domain.findings import Beside, Sign
+from relance.rules.metric_rules import MetricRule
 
 CAPTURES = {
     "node": "name of the node that the line is about",
@@ -105,6 +106,8 @@ class Pack:
 
     rules: tuple[Rule, ...]
     derived: tuple[DerivedRule, ...] = ()
+    metrics: tuple[MetricRule, ...] = ()
+    """Conditions over samples."""
     groups: dict[str, str] = field(default_factory=dict)
     """What each group is about, in the order of the files."""
     off: frozenset[str] = frozenset()

@@ -13,11 +13,14 @@ from pydantic import BaseModel, ValidationError
 from relance.domain.findings import Beside
 from relance.rules.entries import CodeEntry, DerivedEntry, FileEntry, RuleEntry
 from relance.rules.formats import DerivedRule, Pack, PackError, Problem, Rule
+from relance.rules.metric_entries import MetricEntry, metric_rule
+from relance.rules.metric_rules import MetricRule
 from relance.rules.patterns import PatternError, checked
 from relance.rules.xids import as_rule
 
 _Model = TypeVar("_Model", bound=BaseModel)
-_AnyRule = TypeVar("_AnyRule", Rule, DerivedRule)
+_AnyRule = TypeVar("_AnyRule", Rule, DerivedRule, MetricRule)
+_EveryRule = Rule | DerivedRule | MetricRule
 
 
 class _Loader(yaml.SafeLoader):
@@ -71,20 +74,25 @@ def load_pack(texts: Mapping[str, str], *, weights: Mapping[str, float] | None =
     files = {name: file for name, text in texts.items() if (file := _file(name, text, problems)) is not None}
     rules: dict[str, Rule] = {}
     derived: dict[str, DerivedRule] = {}
+    metrics: dict[str, MetricRule] = {}
+    known = (rules, derived, metrics)
     for name, file in files.items():
         for rule in _rules(name, file, problems):
-            _keep(rule, rules, (rules, derived), problems)
+            _keep(rule, rules, known, problems)
         for each in _derived(name, file, problems):
-            _keep(each, derived, (rules, derived), problems)
+            _keep(each, derived, known, problems)
+        for one in _metrics(name, file, problems):
+            _keep(one, metrics, known, problems)
     changes = {name: (file.weights, file.off) for name, file in files.items()}
     changes[SETTINGS] = (weights or {}, tuple(off))
-    new_weights, left_out = _changes(changes, {*rules, *derived}, problems)
+    new_weights, left_out = _changes(changes, {*rules, *derived, *metrics}, problems)
     if problems:
         raise PackError(tuple(problems))
     groups = {file.group: file.about for file in reversed(files.values())}
     return Pack(
         rules=tuple(_weighed(rule, new_weights) for rule in rules.values() if rule.id not in left_out),
         derived=tuple(_weighed(rule, new_weights) for rule in derived.values() if rule.id not in left_out),
+        metrics=tuple(_weighed(rule, new_weights) for rule in metrics.values() if rule.id not in left_out),
         groups=dict(reversed(groups.items())),
         off=frozenset(left_out),
     )
@@ -131,6 +139,13 @@ def _derived(name: str, file: FileEntry, problems: list[Problem]) -> Iterator[De
             yield DerivedRule(group=file.group, file=name, **fields)
 
 
+def _metrics(name: str, file: FileEntry, problems: list[Problem]) -> Iterator[MetricRule]:
+    for at, data in enumerate(file.metrics):
+        entry = _entry(MetricEntry, name, at, data, problems)
+        if entry is not None:
+            yield metric_rule(entry, file.group, name)
+
+
 def _entry(kind: type[_Model], file: str, at: int, data: object, problems: list[Problem]) -> _Model | None:
     """One entry of a file, if it is whole."""
     given = data.get("id") if isinstance(data, dict) else None
@@ -157,11 +172,11 @@ def _is_sound(entry: RuleEntry, file: str, problems: list[Problem]) -> bool:
 def _keep(
     rule: _AnyRule,
     kept: dict[str, _AnyRule],
-    known: tuple[Mapping[str, Rule], Mapping[str, DerivedRule]],
+    known: tuple[Mapping[str, Rule], Mapping[str, DerivedRule], Mapping[str, MetricRule]],
     problems: list[Problem],
 ) -> None:
     """Keep a rule whose id is new; another of the same id is a problem."""
-    first = known[0].get(rule.id) or known[1].get(rule.id)
+    first = known[0].get(rule.id) or known[1].get(rule.id) or known[2].get(rule.id)
     if first is not None:
         problems.append(_twice(rule, first))
         return
@@ -183,7 +198,7 @@ def _said(message: str) -> str:
     return message[:1].lower() + message[1:]
 
 
-def _twice(rule: Rule | DerivedRule, first: Rule | DerivedRule) -> Problem:
+def _twice(rule: _EveryRule, first: _EveryRule) -> Problem:
     message = f"there is a rule of this id in {first.file}"
     remedy = "Give it another id; to replace a rule, name it under `off` and add yours"
     return Problem(file=rule.file, rule=rule.id, field="id", message=message, remedy=remedy)
