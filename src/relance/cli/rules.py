@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
@@ -16,6 +17,7 @@ from relance.rules.formats import Rule
 _CONFIG = click.option(
     "--config", type=click.Path(path_type=Path), help="Settings whose own rules count too; default: $RELANCE_CONFIG."
 )
+_MOST_CHARS = 1 << 20
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 
 
@@ -104,6 +106,78 @@ def test(*, paths: tuple[Path, ...], config: Path | None, as_json: bool) -> None
         screen.line(f"{tried}: {wordings.count(len(problems), 'problem') if problems else 'all as they say'}")
     if problems:
         raise click.exceptions.Exit(int(ExitCode.ERROR))
+
+
+@rules.command("lint")
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option(
+    "--corpus",
+    multiple=True,
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="A folder of labelled cases: rules that know one case alone are listed. May be given again.",
+)
+@_CONFIG
+@_JSON
+def lint(*, paths: tuple[Path, ...], corpus: tuple[Path, ...], config: Path | None, as_json: bool) -> None:
+    """Say what a reviewer would object to: slow patterns, bare words, doubles, examples of one wording.
+
+    Exit code 1 when there is anything.
+    """
+    from relance.cli.corpora import texts_of
+    from relance.rules.linting import lint_pack, lone_rules
+
+    pack, screen = pack_of(config, paths), Screen(as_json=as_json)
+    problems = lint_pack(pack)
+    lone = lone_rules(pack, texts_of(corpus)) if corpus else ()
+    if as_json:
+        screen.data({"rules": len(pack.rules), "problems": problems, "lone": lone})
+    else:
+        for problem in problems:
+            screen.line(str(problem), "bad")
+        for each in lone:
+            screen.line(f"{each.rule}: its only hit is in {each.case}. Give it an example in another wording", "bad")
+        found = len(problems) + len(lone)
+        screen.line(
+            f"{wordings.count(len(pack.rules), 'rule')}: {wordings.count(found, 'objection') if found else 'none'}"
+        )
+    if problems or lone:
+        raise click.exceptions.Exit(int(ExitCode.ERROR))
+
+
+@rules.command("explain-line")
+@click.argument("line", required=False)
+@_CONFIG
+@_JSON
+def explain(*, line: str | None, config: Path | None, as_json: bool) -> None:
+    """Say which rules match LINE, in which logs they count, and what they take from it.
+
+    Without LINE, or with a dash, the text is read from standard input: a traceback has several lines.
+    """
+    from relance.rules.explaining import explain_line
+
+    pack, screen = pack_of(config, ()), Screen(as_json=as_json)
+    text = sys.stdin.read(_MOST_CHARS) if line in (None, "-") else line
+    found = explain_line(pack, text or "")
+    if as_json:
+        screen.data([
+            {
+                "rule": each.rule.id, "symptom": each.rule.symptom, "domain": each.rule.domain, "role": each.rule.role,
+                "counts": each.counts, "captures": dict(each.captures), "note": each.note,
+            }
+            for each in found
+        ])  # fmt: skip
+        return
+    if not found:
+        screen.line("no rule matches; relance rules list shows what is recognised")
+    for each in found:
+        where = f"in logs of the kind {', '.join(scope.value for scope in each.counts)}" if each.counts else each.note
+        rule = each.rule
+        screen.fact(
+            rule.id, f"{rule.title} ({rule.domain.value}, {rule.role.value}, another try: {rule.restart.value})"
+        )
+        screen.line(f"  counts {where}" if each.counts else f"  does not count: {where}", "quiet")
+        for name, value in each.captures.items():
+            screen.line(f"  {name} = {value}", "quiet")
 
 
 def _facts(rule: Rule) -> tuple[tuple[str, str], ...]:

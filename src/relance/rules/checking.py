@@ -9,7 +9,8 @@ from relance.domain.observations import LogBlock
 from relance.rules.formats import Pack, Problem, Rule
 from relance.rules.scanning import Scanner, ScanState
 
-_READ_AT = datetime(2026, 6, 1, tzinfo=UTC)
+READ_AT = datetime(2026, 6, 1, tzinfo=UTC)
+"""When examples and cases are taken to be read."""
 
 
 def check_pack(pack: Pack) -> tuple[Problem, ...]:
@@ -33,7 +34,7 @@ def check_pack(pack: Pack) -> tuple[Problem, ...]:
 
 def _counts(scanner: Scanner, rule: Rule, example: str, scope: Scope) -> bool:
     """Whether the rule counts anywhere in the example."""
-    block = LogBlock(file="example", offset=0, data=example.encode("utf-8"), scope=scope, read_at=_READ_AT)
+    block = LogBlock(file="example", offset=0, data=example.encode("utf-8"), scope=scope, read_at=READ_AT)
     return rule.id in scanner.scan(block, ScanState())[1].counts
 
 
