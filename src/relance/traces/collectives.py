@@ -133,7 +133,19 @@ def job_of(dumps: Iterable[Dump]) -> Job:
             keys[rank, name] = key
             members[key].add(rank)
     labels = {_config_key(config, configs): config for configs_of in configs.values() for config in configs_of}
-    groups = {key: _group(key, labels.get(key), members[key], by_rank, keys) for key in sorted(members)}
+    works: dict[tuple[int, str], list[Work]] = defaultdict(list)
+    for rank, dump in by_rank.items():
+        for work in dump.works:
+            works[rank, keys[rank, work.group]].append(work)
+    statuses = {
+        (rank, keys[rank, name]): each for rank, dump in by_rank.items() for name, each in dump.statuses.items()
+    }
+    groups = {
+        key: _group(
+            key, labels.get(key) or GroupConfig(name=key, ranks=tuple(sorted(ranks))), by_rank, (works, statuses)
+        )
+        for key, ranks in sorted(members.items())
+    }
     return Job(dumps=by_rank, groups=groups, keys=keys)
 
 
@@ -164,31 +176,23 @@ def _key(rank: int, name: str, config: GroupConfig | None, configs: Mapping[str,
 
 def _group(
     key: str,
-    config: GroupConfig | None,
-    ranks: set[int],
+    config: GroupConfig,
     dumps: Mapping[int, Dump],
-    keys: Mapping[tuple[int, str], str],
+    told: tuple[Mapping[tuple[int, str], list[Work]], Mapping[tuple[int, str], Status]],
 ) -> Group:
-    works: dict[int, list[Work]] = {}
-    statuses: dict[int, Status | None] = {}
-    for rank in ranks:
-        dump = dumps[rank]
-        works[rank] = [work for work in dump.works if keys[rank, work.group] == key]
-        statuses[rank] = next((each for name, each in dump.statuses.items() if keys[rank, name] == key), None)
+    """A group from what is `told` of it: operations and counters, by rank and key."""
+    dumped = frozenset(rank for rank in config.ranks if rank in dumps)
+    works = {rank: told[0].get((rank, key), []) for rank in dumped}
     mixed = any(work.p2p for each in works.values() for work in each)
-    members = config.ranks if config is not None else tuple(sorted(ranks))
     positions = {}
-    for rank in members:
-        if rank in dumps:
-            position = _position(works.get(rank, []), None if mixed else statuses.get(rank))
-            if position is None and not mixed and _would_tell(dumps[rank]):
-                position = Position(called=-1, completed=-1, works={})
-            if position is not None:
-                positions[rank] = position
-    label = f"{key} ({config.about})" if config is not None and config.about else key
-    return Group(
-        key=key, label=label, members=members, mixed=mixed, positions=positions, dumped=frozenset(dumps) & set(members)
-    )
+    for rank in sorted(dumped):
+        position = _position(works[rank], None if mixed else told[1].get((rank, key)))
+        if position is None and not mixed and _would_tell(dumps[rank]):
+            position = Position(called=-1, completed=-1, works={})
+        if position is not None:
+            positions[rank] = position
+    label = f"{key} ({config.about})" if config.about else key
+    return Group(key=key, label=label, members=config.ranks, mixed=mixed, positions=positions, dumped=dumped)
 
 
 def _would_tell(dump: Dump) -> bool:
