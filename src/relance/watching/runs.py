@@ -1,0 +1,71 @@
+"""Runs: where one output begins another run of its program, as banners of scripts and launchers say.
+
+An operator often has the outputs of several tries in one file; what failed in the first must not be taken for what
+failed in the last, and what fails each time is no accident.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from relance.domain.log_texts import LogText
+from relance.domain.observations import LogBlock
+from relance.rules.engines import Re2Engine
+from relance.rules.patterns import LineMatcher, Pattern
+
+MOST_RUNS = 50
+"""Runs of one output that are told apart; what comes after belongs to the last."""
+_WORD = "(?i:run|attempt|try|retry|restart|trial|launch|cycle)"
+_BANNER = rf"^[ \t]{{0,8}}(?:[=#*>+~-]{{2,80}}|\[)[ \t]{{0,4}}{_WORD}[ #=:_-]{{1,3}}(?P<run>\d{{1,5}})\b"
+_LAUNCHES = (
+    r"Rendezvous'ing worker group \(attempt (?P<run>\d{1,5})\)",
+    r"Rendezvous complete for workers\. Result: restart_count=(?P<run>\d{1,5})\b",
+    r"SLURM_RESTART_COUNT[=: ]{1,3}(?P<run>\d{1,5})\b",
+    rf"(?i:starting|launching) (?i:training )?{_WORD} #?(?P<run>\d{{1,5}})\b",
+)
+_PATTERNS = tuple(Pattern(text=text) for text in (_BANNER, *_LAUNCHES))
+_ON_NODE = re.compile(rb"\bon (?:node )?([A-Za-z][\w.-]*\d)\b")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """Where a run begins: the byte of its banner's line in the output, its number, and the node that it names."""
+
+    offset: int
+    number: int
+    node: str | None = None
+
+
+def starts_of(blocks: Iterable[LogBlock]) -> tuple[Start, ...]:
+    """Where further runs begin in one output, in order; empty where there is only one.
+
+    Banners count first; what launchers print only where there are none, since a run may restart its workers in itself.
+    """
+    engine, matchers = Re2Engine(_PATTERNS), [LineMatcher(pattern) for pattern in _PATTERNS]
+    banners: list[Start] = []
+    launches: list[Start] = []
+    for block in blocks:
+        log = LogText(block.data)
+        for index, begin, end in engine.find(log.text):
+            line = log.text[begin:end]
+            captures = matchers[index].captures(line) or {}
+            node = _ON_NODE.search(line)
+            start = Start(
+                offset=block.offset + log.raw_start(begin),
+                number=int(captures["run"]),
+                node=node[1].decode("ascii", "replace") if node else None,
+            )
+            (launches if index else banners).append(start)
+    rising = _rising(banners)
+    return (rising if len(rising) > 1 else _rising(launches))[1 : MOST_RUNS + 1]
+
+
+def _rising(starts: list[Start]) -> tuple[Start, ...]:
+    """Those with a number above all before: several nodes tell the same restart, and old banners may be quoted."""
+    kept: list[Start] = []
+    for start in sorted(starts, key=lambda each: each.offset):
+        if not kept or start.number > kept[-1].number:
+            kept.append(start)
+    return tuple(kept)
