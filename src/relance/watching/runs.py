@@ -48,7 +48,7 @@ def starts_of(blocks: Iterable[LogBlock]) -> tuple[Start, ...]:
     launches: list[Start] = []
     for block in blocks:
         log = LogText(block.data)
-        for index, begin, end in engine.find(log.text):
+        for begin, end, index in engine.find(log.text):
             line = log.text[begin:end]
             captures = matchers[index].captures(line) or {}
             node = _ON_NODE.search(line)
