@@ -61,8 +61,8 @@ def programme(rank: int) -> list[Op]:
 class Fault:
     """What goes wrong.
 
-    A rank that `stops` calls no more from an operation on; one that `dies` no longer carries out; one that `swaps` calls
-    another operation. What a group calls from a number on `stalls`: it does not move.
+    A rank that `stops` calls no more from an operation on; one that `dies` no longer carries out;
+    one that `swaps` calls another operation. What a group calls from a number on `stalls`: it does not move.
     """
 
     stops: dict[int, int] = field(default_factory=dict)
