@@ -46,9 +46,9 @@ def diagnose(*, paths: tuple[Path, ...], context_path: Path | None, config: Path
     PATH is a log or a folder of logs of one attempt. A name tells what a log is: `dmesg-NODE.log` is that node's kernel
     log, `slurmd-NODE.log` its daemon's, `rank-3.log` a rank's; anything else is output of the job.
     """
-    from relance.attribution import attribute, faults_sentence
+    from relance.attribution import faults_sentence, judge_runs
     from relance.ports.clocks import SystemClock
-    from relance.watching.finished import case_of, read_finished
+    from relance.watching.finished import cases_of, read_finished
 
     now = SystemClock().now()
     context = _context(paths, context_path)
@@ -59,7 +59,7 @@ def diagnose(*, paths: tuple[Path, ...], context_path: Path | None, config: Path
         finished = read_finished(logs, context, pack_of(config), now)
     except OSError as error:
         raise FailureError(f"cannot read {error.filename}: {error.strerror}") from error
-    verdict = attribute(case_of(finished, context, now))
+    verdict = judge_runs(cases_of(finished, context, now))
     screen, fault = Screen(as_json=as_json), faults_sentence(verdict)
     if as_json:
         screen.data(_report(verdict, fault, finished.progress, tuple(log.name for log in logs)))

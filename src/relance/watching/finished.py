@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from relance.domain.blocks import OVERLAP_BYTES, is_cut, overlap_of, ready_bytes
@@ -14,66 +13,63 @@ from relance.domain.keys import AttemptKey, JobKey
 from relance.domain.limits import HangLimits
 from relance.domain.observations import LogBlock
 from relance.domain.progress import Progress, StepSeen
-from relance.domain.verdicts import CaseFile
+from relance.domain.verdicts import CaseFile, Presence
 from relance.domain.views import Assignment
 from relance.ports.sources import Reading
 from relance.progress import ProgressReader, ReaderState
 from relance.rules import Pack, Scanner
+from relance.watching.evidence.contexts import Context, ContextError, context_of
+from relance.watching.evidence.logs import FinishedLog, named
+from relance.watching.hearing import Ears
 from relance.watching.pipelines import Memory, Pipeline, new_memory, signs_of
+from relance.watching.runs import Start, starts_of
+
+__all__ = [
+    "Context",
+    "ContextError",
+    "Finished",
+    "FinishedLog",
+    "Shown",
+    "blocks_of",
+    "cases_of",
+    "context_of",
+    "named",
+    "read_finished",
+]
 
 _LOOK_BYTES = 4 * 1024 * 1024
 """So much of a log is looked at to see whether it reports steps."""
-_SCOPES = (
-    (
-        re.compile(r"^(?:dmesg|kern|kernel|console|journal|messages|syslog)(?:[-_.](?P<node>.+))?$"),
-        Scope.KERNEL,
-    ),
-    (re.compile(r"^(?:slurmd|slurmstepd)(?:[-_.](?P<node>.+))?$"), Scope.SCHEDULER),
-    (re.compile(r"^(?:slurmctld|controller)$"), Scope.SCHEDULER),
-    (re.compile(r"^(?:fabricmanager|nvidia-fabricmanager)(?:[-_.](?P<node>.+))?$"), Scope.DEVICE),
-)
-_RANKS = re.compile(r"(\d{1,6})(?:-(\d{1,6}))?")
-_RANK = re.compile(r"(?:rank|worker)[-_.]?(\d{1,6})(?!\d)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FinishedLog:
-    """One log. `chunks` gives its bytes from the beginning, in pieces of any size, each time it is called."""
+class Shown:
+    """What one run shows."""
 
-    name: str
-    chunks: Callable[[], Iterable[bytes]]
-    scope: Scope = Scope.APPLICATION
-    node: str | None = None
-    rank: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Context:
-    """What is known of the attempt beside its logs."""
-
-    nodes: tuple[str, ...] = ()
-    rank_to_node: Mapping[int, str] = field(default_factory=dict)
-    progress_pattern: str | None = None
+    findings: tuple[Finding, ...]
+    progress: Progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """What finished logs show."""
+    """What finished logs show: of each run of the program, in order, at least of one; and who was heard.
 
-    findings: tuple[Finding, ...]
-    progress: Progress
+    `latest` is the latest time that any line of the job's or the scheduler's logs bears.
+    """
+
+    runs: tuple[Shown, ...]
     coverage: tuple[Coverage, ...]
+    presence: Presence = field(default_factory=Presence)
+    latest: datetime | None = None
 
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What the detectors find in the last run."""
+        return self.runs[-1].findings
 
-def named(name: str, chunks: Callable[[], Iterable[bytes]]) -> FinishedLog:
-    """A log with what its file's name tells: `dmesg-<node>.log` is that node's kernel log, `rank-3.log` a rank's."""
-    base = name.rpartition("/")[2]
-    for pattern, scope in _SCOPES:
-        found = pattern.match(base.removesuffix(".log"))
-        if found:
-            return FinishedLog(name=name, chunks=chunks, scope=scope, node=found.groupdict().get("node"))
-    rank = _RANK.search(base)
-    return FinishedLog(name=name, chunks=chunks, rank=int(rank[1]) if rank else None)
+    @property
+    def progress(self) -> Progress:
+        """How far the last run came."""
+        return self.runs[-1].progress
 
 
 def read_finished(logs: Sequence[FinishedLog], context: Context, pack: Pack, now: datetime) -> Finished:
@@ -92,60 +88,93 @@ def read_finished(logs: Sequence[FinishedLog], context: Context, pack: Pack, now
         keep_tail=True,
     )
     pipeline = Pipeline(Scanner(pack), signs_of(pack), HangLimits(), case)
-    reader = pipeline.reader
-    memory: Memory = new_memory(now)
-    findings: list[Finding] = []
-    for log in sorted(logs, key=lambda log: _order(log, reader, now)):
-        for block in blocks_of(log, now):
-            reading = Reading(blocks=(block,), positions={}, coverage=())
-            outcome = pipeline.take(memory, [(log.name, reading)], {}, case)
-            memory = outcome.memory
-            findings += outcome.findings
-    outcome = pipeline.take(memory, (), {"end": now}, case)
+    ears = Ears(now)
+    reading = _Reading(pipeline, case, ears, now)
+    ordered = sorted(logs, key=lambda log: _order(log, pipeline.reader, now))
+    repeated, starts = _repeated(ordered, now)
+    common = reading.shown([block for log in ordered if log is not repeated for block in (blocks_of(log, now),)])
+    runs = [common]
+    if repeated is not None:
+        runs = [
+            replace(run, findings=(*run.findings, *common.findings))
+            for run in (reading.shown([blocks]) for blocks in _parts(repeated, starts, now))
+        ]
     coverage = [Coverage(source=log.name, sight=Sight.SEEN, up_to=now) for log in logs]
     if pipeline.problem:
         coverage.append(Coverage(source="progress pattern", sight=Sight.REFUSED, note=pipeline.problem))
-    return Finished(findings=(*findings, *outcome.findings), progress=outcome.progress, coverage=tuple(coverage))
+    return Finished(runs=tuple(runs), coverage=tuple(coverage), presence=ears.presence(), latest=ears.latest())
 
 
-def case_of(finished: Finished, context: Context, now: datetime) -> CaseFile:
-    """The case that attribution is asked about."""
-    attempt = AttemptKey(job=JobKey(cluster="logs", raw_id="0", submitted_at=now), restart_count=0)
-    return CaseFile(
-        incident_id="diagnosis",
-        attempt=attempt,
-        as_of=now,
-        nodes=context.nodes,
-        rank_to_node=context.rank_to_node,
-        findings=finished.findings,
-        coverage=finished.coverage,
-        progress=finished.progress,
+class _Reading:
+    """Reads blocks of logs for one run after another."""
+
+    def __init__(self, pipeline: Pipeline, case: Assignment, ears: Ears, now: datetime) -> None:
+        self._pipeline, self._case, self._ears, self._now = pipeline, case, ears, now
+
+    def shown(self, logs: Iterable[Iterable[LogBlock]]) -> Shown:
+        """What the blocks of these logs show of one run."""
+        memory: Memory = new_memory(self._now)
+        findings: list[Finding] = []
+        for blocks in logs:
+            for block in blocks:
+                self._ears.take(block)
+                reading = Reading(blocks=(block,), positions={}, coverage=())
+                outcome = self._pipeline.take(memory, [(block.file, reading)], {}, self._case)
+                memory = outcome.memory
+                findings += outcome.findings
+        outcome = self._pipeline.take(memory, (), {"end": self._now}, self._case)
+        return Shown(findings=(*findings, *outcome.findings), progress=outcome.progress)
+
+
+def _repeated(logs: Iterable[FinishedLog], now: datetime) -> tuple[FinishedLog | None, tuple[Start, ...]]:
+    """The output that holds most runs, if any holds several, and where these begin."""
+    outputs = [log for log in logs if log.scope is Scope.APPLICATION]
+    found = [(log, starts_of(blocks_of(log, now))) for log in outputs]
+    log, starts = max(found, key=lambda pair: len(pair[1]), default=(None, ()))
+    return (log, starts) if starts else (None, ())
+
+
+def _parts(log: FinishedLog, starts: Sequence[Start], now: datetime) -> Iterator[list[LogBlock]]:
+    """The blocks of each run of an output."""
+    part: list[LogBlock] = []
+    ahead = list(starts)
+    node = log.node
+    for whole in blocks_of(log, now):
+        block = whole
+        while ahead and ahead[0].offset < block.offset + len(block.data):
+            size = max(ahead[0].offset - block.offset, 0)
+            before, block = _cut(block, size)
+            yield [*part, replace(before, node=node)] if before.data else part
+            part, node = [], ahead.pop(0).node or log.node
+        part.append(replace(block, node=node))
+    yield part
+
+
+def _cut(block: LogBlock, size: int) -> tuple[LogBlock, LogBlock]:
+    """A block in two, the first of so many bytes."""
+    first, rest = block.data[:size], block.data[size:]
+    line = None if block.line is None else block.line + first.count(b"\n")
+    after = replace(block, data=rest, offset=block.offset + size, line=line, overlap=0)
+    return replace(block, data=first), after
+
+
+def cases_of(finished: Finished, context: Context, now: datetime) -> tuple[CaseFile, ...]:
+    """The cases that attribution is asked about, one for each run, in order."""
+    job = JobKey(cluster="logs", raw_id="0", submitted_at=now)
+    return tuple(
+        CaseFile(
+            incident_id="diagnosis",
+            attempt=AttemptKey(job=job, restart_count=count),
+            as_of=now,
+            nodes=context.nodes,
+            rank_to_node=context.rank_to_node,
+            findings=run.findings,
+            coverage=finished.coverage,
+            progress=run.progress,
+            presence=finished.presence,
+        )
+        for count, run in enumerate(finished.runs)
     )
-
-
-class ContextError(ValueError):
-    """A context cannot be used. Says what is wrong."""
-
-
-def context_of(data: Mapping[str, object]) -> Context:
-    """The context that a `context.yaml` gives: `nodes`, and `rank_to_node` as entries of `ranks` and `node`.
-
-    Entries whose ranks are no numbers, such as those of several runs, place nothing. Raises ContextError.
-    """
-    nodes, entries = data.get("nodes", []), data.get("rank_to_node", [])
-    if not isinstance(nodes, list) or not all(isinstance(node, str) for node in nodes):
-        message = "nodes: a list of names is wanted"
-        raise ContextError(message)
-    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        message = "rank_to_node: a list is wanted, each entry with ranks, such as 0-7, and node"
-        raise ContextError(message)
-    places: dict[int, str] = {}
-    for entry in entries:
-        ranks = _RANKS.fullmatch(str(entry.get("ranks")))
-        if ranks is not None:
-            numbers = range(int(ranks[1]), int(ranks[2] or ranks[1]) + 1)
-            places |= {rank: str(entry.get("node")) for rank in numbers}
-    return Context(nodes=tuple(nodes), rank_to_node=places)
 
 
 def blocks_of(log: FinishedLog, read_at: datetime) -> Iterator[LogBlock]:

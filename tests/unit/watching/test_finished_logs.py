@@ -14,7 +14,7 @@ from relance.watching.finished import (
     ContextError,
     FinishedLog,
     blocks_of,
-    case_of,
+    cases_of,
     context_of,
     named,
     read_finished,
@@ -68,7 +68,7 @@ def test_the_case_has_all_that_attribution_asks_for() -> None:
     context = Context(nodes=("n1", "n2"), rank_to_node={3: "n2"})
     found = read_finished([log("job.log", TRACEBACK)], context, PACK, NOW)
 
-    case = case_of(found, context, NOW)
+    (case,) = cases_of(found, context, NOW)
 
     assert (case.nodes, case.rank_to_node, case.findings) == (("n1", "n2"), {3: "n2"}, found.findings)
     assert [entry.source for entry in case.coverage] == ["job.log"]
