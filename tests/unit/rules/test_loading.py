@@ -85,6 +85,7 @@ def test_every_packaged_rule_says_where_it_is_from_and_names_known_captures() ->
         "kind",
     }
     own |= {"left", "section", "step_id", "stuck_s", "sxid", "tensor", "timeout_ms", "waited_s"}
+    own |= {"count", "first_rank", "joined", "network", "nranks", "numel_in", "world"}
     for rule in packaged().rules:
         names = LineMatcher(Pattern(text=rule.pattern)).names
         assert names <= own | set(CAPTURES), rule.id

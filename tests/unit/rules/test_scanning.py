@@ -137,7 +137,7 @@ def test_a_fallback_steps_back_before_any_other_rule_of_the_line() -> None:
 
 def test_several_rules_may_hit_one_line() -> None:
     line = b"Process group watchdog thread terminated with exception: CUDA error: unspecified launch failure\n"
-    assert set(scan(line).counts) == {"nccl-watchdog-exception", "cuda-launch-failure"}
+    assert set(scan(line).counts) == {"nccl-watchdog-exception", "nccl-watchdog-cuda-error"}
 
 
 def test_a_line_in_overlapping_pieces_is_reported_once() -> None:
