@@ -18,8 +18,8 @@ from relance.traces.signs import UnreadableTraceError
 MAX_PICKLE_BYTES = 64 * 1024 * 1024
 """A dump of 2,000 collectives with stacks has about 10 MiB."""
 MAX_OPERATIONS = 8_000_000
-MAX_VALUES = 3_000_000
-"""Containers, texts and large numbers that a dump may hold: some 300 MB at worst."""
+MAX_VALUES = 2_000_000
+"""Containers, texts and large numbers in a dump: some 250 MB at worst. 2,000 collectives with stacks have 300,000."""
 MAX_NUMBER_BYTES = 32
 """The longest whole number; counters and times have eight bytes."""
 
@@ -159,7 +159,6 @@ class _Reader:
 
     def mark(self) -> None:
         """Begin the contents of a container."""
-        self._values += 1
         self.stack.append(_MARK)
 
     def tuple_of(self, size: int) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
 
@@ -103,6 +104,7 @@ class TraceSign:
     host: str | None = None
     gpu: int | None = None
     at: datetime | None = None
+    details: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +119,23 @@ class RankHost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerError:
+    """The exception that ended a worker, as torchelastic's error file has it.
+
+    `text` is its traceback, else its message. `local_rank` is the worker's number on its node, where the path tells.
+    """
+
+    file: str
+    text: str
+    message: str
+    exception: str = ""
+    rank: int | None = None
+    local_rank: int | None = None
+    node: str | None = None
+    at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Unreadable:
     """A file that could not be used, and why, with what to do about it."""
 
@@ -126,10 +145,14 @@ class Unreadable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceReport:
-    """What all traces of a job say together, the surest sign first."""
+    """What all traces of a job say together, the surest sign first.
+
+    The texts of `errors` are lines like those of a log: rules may match them.
+    """
 
     signs: tuple[TraceSign, ...] = ()
     rank_hosts: tuple[RankHost, ...] = ()
+    errors: tuple[WorkerError, ...] = ()
     unreadable: tuple[Unreadable, ...] = ()
 
 
