@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from stat import S_ISREG
 
 import click
 
-from relance.cli.failures import FailureError
+from relance.cli.failures import ExitCode, FailureError
 from relance.cli.packs import pack_of
 from relance.cli.screens import Screen
 from relance.cli.stories import show_quote
@@ -19,13 +19,12 @@ from relance.domain.verdicts import Verdict
 from relance.recovery import wordings
 from relance.recovery.answers import first_quote
 from relance.recovery.stories import Quote
-from relance.watching.finished import Context, FinishedLog
+from relance.watching.evidence import CaseEvidence, Context, EvidenceFile
 
 _CHUNK_BYTES = 1 << 20
-_SNIFF_BYTES = 4096
 _CONTEXT = "context.yaml"
-_NO_LOGS = frozenset({".yaml", ".yml", ".json", ".csv", ".gz", ".xz", ".zst", ".bz2", ".zip", ".tar", ".pt", ".py"})
-"""Endings of files that are passed over in a folder; a file that is named itself is read whatever its ending."""
+_MOST_CONTEXT_BYTES = 1 << 20
+_TOLD = 5
 
 
 @click.command("diagnose")
@@ -43,26 +42,30 @@ _NO_LOGS = frozenset({".yaml", ".yml", ".json", ".csv", ".gz", ".xz", ".zst", ".
 def diagnose(*, paths: tuple[Path, ...], context_path: Path | None, config: Path | None, as_json: bool) -> None:
     """Say from logs alone what happened, whose fault it is, and what would help. Needs no server.
 
-    PATH is a log or a folder of logs of one attempt. A name tells what a log is: `dmesg-NODE.log` is that node's kernel
-    log, `slurmd-NODE.log` its daemon's, `rank-3.log` a rank's; anything else is output of the job.
+    PATH is a file or a folder of what one attempt left: logs of the job and of its ranks, kernel logs, the scheduler's
+    logs and answers (sacct, sinfo, events of Kubernetes), samples of metrics, traces of collectives, notes. They are
+    told apart by content and name: `dmesg-NODE.log` is that node's kernel log, `rank-3.log` a rank's.
     """
     from relance.attribution import faults_sentence, judge_runs
     from relance.ports.clocks import SystemClock
+    from relance.slurm.hostlists import expand
+    from relance.watching.evidence import Readers, gather
     from relance.watching.finished import cases_of, read_finished
 
-    now = SystemClock().now()
-    context = _context(paths, context_path)
-    logs = _logs(paths)
-    if not logs:
-        raise FailureError("there is no log to read", "name a log, or a folder that holds some")
+    now, pack = SystemClock().now(), pack_of(config)
+    given, skipped = _context(paths, context_path)
+    evidence = gather(_files(paths, skipped), given, Readers(expand=expand, pack=pack), now)
+    if evidence.is_empty:
+        raise FailureError("there is no log to read", _why_nothing(evidence), ExitCode.USAGE)
+    context = evidence.context
     try:
-        finished = read_finished(logs, context, pack_of(config), now)
+        finished = read_finished(evidence.logs, context, pack, now)
     except OSError as error:
-        raise FailureError(f"cannot read {error.filename}: {error.strerror}") from error
-    verdict = judge_runs(cases_of(finished, context, now))
+        raise FailureError(f"cannot read {error.filename}: {error.strerror}", code=ExitCode.USAGE) from error
+    verdict = judge_runs(cases_of(finished, context, now, evidence))
     screen, fault = Screen(as_json=as_json), faults_sentence(verdict)
     if as_json:
-        screen.data(_report(verdict, fault, finished.progress, tuple(log.name for log in logs)))
+        screen.data(_report(verdict, fault, finished.progress, tuple(dict.fromkeys(log.name for log in evidence.logs))))
     else:
         _show(screen, verdict, fault, finished.progress)
 
@@ -114,44 +117,43 @@ def _place(quote: Quote) -> dict[str, object]:
     return {"file": quote.file, "line": quote.line, "node": quote.node, "rank": quote.rank, "text": quote.text}
 
 
-def _logs(paths: tuple[Path, ...]) -> list[FinishedLog]:
-    """The logs that are meant. In one folder they are called by their path in it, else as they were named."""
-    from relance.watching.finished import named
+def _files(paths: tuple[Path, ...], skipped: Path | None) -> list[EvidenceFile]:
+    """The files that are meant. In one folder they are called by their path in it, else as they were named."""
+    from relance.watching.evidence import EvidenceFile
 
-    found: dict[str, FinishedLog] = {}
+    found: dict[str, EvidenceFile] = {}
     for path in paths:
         inside = _files_below(path) if path.is_dir() else [_plain(path)]
         for file in inside:
+            if file == skipped or (path.is_dir() and file == path / _CONTEXT):
+                continue
             name = str(file.relative_to(path)) if path.is_dir() and len(paths) == 1 else str(file)
-            found[name] = named(name, _chunks_of(file))
+            found[name] = EvidenceFile(name=name, chunks=_chunks_of(file))
     return list(found.values())
+
+
+def _why_nothing(evidence: CaseEvidence) -> str:
+    """What became of the files that were there, if there were any."""
+    told = [f"{item.source}: {item.note}" for item in (*evidence.coverage, *evidence.left_out)]
+    rest = f"; and {len(told) - _TOLD} more" if len(told) > _TOLD else ""
+    return "; ".join(told[:_TOLD]) + rest if told else "name a log, or a folder that holds some"
 
 
 def _plain(path: Path) -> Path:
     """A file that is named itself, if it has an end: a device or a pipe may have none."""
     if path.exists() and not path.is_file():
-        raise FailureError(f"{path} is not a plain file", "copy what it gives into a file, and name that")
+        remedy = "copy what it gives into a file, and name that"
+        raise FailureError(f"{path} is not a plain file", remedy, ExitCode.USAGE)
     return path
 
 
 def _files_below(folder: Path) -> list[Path]:
-    """The plain text files of a folder and those below it, links and hidden ones left out."""
+    """The plain files of a folder and those below it, links and hidden ones left out."""
     return [
         file
         for file in sorted(folder.rglob("*"))
-        if not any(part.startswith(".") for part in file.relative_to(folder).parts)
-        and file.suffix not in _NO_LOGS
-        and S_ISREG(file.lstat().st_mode)
-        and _is_text(file)
+        if not any(part.startswith(".") for part in file.relative_to(folder).parts) and S_ISREG(file.lstat().st_mode)
     ]
-
-
-def _is_text(file: Path) -> bool:
-    try:
-        with file.open("rb") as handle:
-            return b"\0" not in handle.read(_SNIFF_BYTES)
-    except OSError:
-        return True  # reading it says what is wrong
 
 
 def _chunks_of(file: Path) -> Callable[[], Iterable[bytes]]:
@@ -162,17 +164,20 @@ def _chunks_of(file: Path) -> Callable[[], Iterable[bytes]]:
     return chunks
 
 
-def _context(paths: tuple[Path, ...], named_path: Path | None) -> Context:
+def _context(paths: tuple[Path, ...], named_path: Path | None) -> tuple[Context, Path | None]:
+    """What is known beside the logs, and the file that says so."""
     import yaml
 
-    from relance.watching.finished import ContextError, context_of
+    from relance.watching.evidence import Context, ContextError, context_of
 
     beside = [path / _CONTEXT for path in paths if path.is_dir() and (path / _CONTEXT).is_file()]
     chosen = named_path or (beside[0] if len(beside) == 1 else None)
     if chosen is None:
-        return Context()
+        return Context(), None
     try:
-        data = yaml.safe_load(chosen.read_text(encoding="utf-8"))
-        return context_of(data if isinstance(data, Mapping) else {})
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, ContextError) as error:
-        raise FailureError(f"cannot use {chosen}: {error}") from error
+        if chosen.stat().st_size > _MOST_CONTEXT_BYTES:
+            raise FailureError(f"cannot use {chosen}: it is longer than 1 MiB", code=ExitCode.USAGE)
+        return context_of(yaml.safe_load(chosen.read_text(encoding="utf-8"))), chosen
+    except (OSError, ValueError, RecursionError, yaml.YAMLError, ContextError) as error:
+        said = " ".join(str(error).split())
+        raise FailureError(f"cannot use {chosen}: {said}", code=ExitCode.USAGE) from error

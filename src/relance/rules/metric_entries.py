@@ -41,6 +41,7 @@ class ConditionEntry(BaseModel):
     becomes: _Limits | None = None
     grows: Annotated[float, Field(ge=0)] | None = None
     grows_per_minute: Annotated[float, Field(gt=0)] | None = None
+    below_peak: Annotated[float, Field(gt=0, lt=1)] | None = None
     vanishes: bool | None = None
     of: _SeriesNames | tuple[()] = ()
 
@@ -101,6 +102,7 @@ class MetricEntry(BaseModel):
     where: Mapping[str, str] = Field(default_factory=dict)
     beneath: BeneathEntry | None = None
     for_s: Annotated[float, Field(ge=0, le=86_400)] = 0.0
+    throughout: bool = False
     device: tuple[str, ...] = ("gpu", "device", "port")
     value_as: Name | None = None
     slow: bool = False

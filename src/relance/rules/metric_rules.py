@@ -37,6 +37,8 @@ class Test(Enum):
     """A counter grew by this much since the first sample."""
     GROWS_PER_MINUTE = "grows_per_minute"
     """A counter grows by this much a minute."""
+    BELOW_PEAK = "below_peak"
+    """The value is below this share of the highest that the series had before."""
     VANISHES = "vanishes"
     """The series of one node ends while those of others go on."""
 
@@ -52,7 +54,7 @@ class Test(Enum):
 
 
 _OF_PEERS = frozenset({Test.BELOW_PEERS, Test.ABOVE_PEERS, Test.UNLIKE_PEERS})
-_LEVELS = _OF_PEERS | {Test.ABOVE, Test.BELOW, Test.EQUALS, Test.OTHER_THAN, Test.BITS}
+_LEVELS = _OF_PEERS | {Test.ABOVE, Test.BELOW, Test.BELOW_PEAK, Test.EQUALS, Test.OTHER_THAN, Test.BITS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,10 +82,10 @@ class MetricRule:
     """A condition over a series of samples, and what it means when it is met.
 
     `series` are the names under which exporters give it; `where` are labels that it must have. The condition has to
-    hold for `for_s` seconds. `device` names the labels that tell devices of a node apart, the first of them that a
-    series has. With `value_as` the value is a capture of that name. `slow` says that it explains slowness, not an end.
-    `hit` and `miss` are small tables of samples, one a line: seconds, node, series (the rule's first if left out),
-    labels as `name=value`, value.
+    hold for `for_s` seconds, or with `throughout` at every sample. `device` names the labels that tell devices of a
+    node apart, the first of them that a series has. With `value_as` the value is a capture of that name. `slow` says
+    that it explains slowness, not an end. `hit` and `miss` are small tables of samples, one a line: seconds, node,
+    series (the rule's first if left out), labels as `name=value`, value.
     """
 
     id: str
@@ -103,6 +105,7 @@ class MetricRule:
     where: Mapping[str, str] = field(default_factory=dict)
     beneath: Beneath | None = None
     for_s: float = 0.0
+    throughout: bool = False
     device: tuple[str, ...] = ("gpu", "device", "port")
     value_as: str | None = None
     slow: bool = False

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from statistics import median
 
 from relance.domain.faults import Scope
@@ -75,6 +75,7 @@ class _Store:
                 self._by_name.setdefault(each.name, []).append(each)
         self._peers: dict[str, _Peers] = {}
         self._times: dict[int, list[float]] = {}
+        self._peaks: dict[int, tuple[list[float], list[float]]] = {}
 
     def of(self, names: Sequence[str], where: Mapping[str, str]) -> list[Series]:
         """The series of these names that have these labels."""
@@ -90,6 +91,14 @@ class _Store:
         if name not in self._peers:
             self._peers[name] = _Peers(self._by_name.get(name, []))
         return self._peers[name]
+
+    def peak(self, series: Series, point: Point) -> float:
+        """The highest value of a series up to a time."""
+        held = self._peaks.get(id(series))
+        if held is None:
+            highest = accumulate((each.value for each in series.points), max)
+            held = self._peaks[id(series)] = ([each.at for each in series.points], list(highest))
+        return held[1][max(0, bisect_right(held[0], point.at) - 1)]
 
     def beside(self, names: Sequence[str], series: Series, point: Point) -> float | None:
         """What another series of the same node and device showed last, at a time of this one."""
@@ -163,7 +172,10 @@ def _met(rule: MetricRule, series: Series, store: _Store) -> _Met | None:
     def told(point: Point) -> bool:
         return check(series, point) and _is_beneath(rule.beneath, series, point, store)
 
-    since = _lasting(series, rule.for_s, told)
+    if rule.throughout:
+        since = series.points[-1] if all(told(point) for point in series.points) else None
+    else:
+        since = _lasting(series, rule.for_s, told)
     if since is None:
         return None
     return _Met(since, of=store.beside(rule.when.of, series, since) if rule.when.of else None)
@@ -193,6 +205,9 @@ def _level(condition: Condition, store: _Store) -> _Check:
             if not whole:
                 return False
             value /= whole
+        if test is Test.BELOW_PEAK:
+            peak = store.peak(series, point)
+            return peak > 0 and value < limits[0] * peak
         if test.asks_peers:
             return _differs(test, limits, value, store.peers(series.name).at(point))
         return _holds(test, limits, value)
@@ -323,8 +338,13 @@ def _excerpt(rule: MetricRule, series: Series, met: _Met) -> str:
         return f"{name} {_shown(met.point.value)}, then nothing{where} while others went on"
     if met.before is not None:
         return f"{name} {_shown(met.before.value)} -> {_shown(met.point.value)}{where}"
-    of = f" of {_shown(met.of)}" if met.of is not None else ""
+    of = f" of {_shown(met.of)} ({_share(met.point.value, met.of)})" if met.of else ""
     return f"{name} {_shown(met.point.value)}{of}{where}"
+
+
+def _share(value: float, whole: float) -> str:
+    """A value as a share, for people."""
+    return f"{100.0 * value / whole:.1f} %"
 
 
 def _shown(value: float) -> str:

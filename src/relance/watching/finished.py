@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from relance.domain.blocks import OVERLAP_BYTES, is_cut, overlap_of, ready_bytes
 from relance.domain.faults import Scope
-from relance.domain.findings import Coverage, Finding, Sight
+from relance.domain.findings import Coverage, Finding, RuleHit, Sight
 from relance.domain.keys import AttemptKey, JobKey
 from relance.domain.limits import HangLimits
 from relance.domain.observations import LogBlock
@@ -17,8 +18,9 @@ from relance.domain.verdicts import CaseFile, Presence
 from relance.domain.views import Assignment
 from relance.ports.sources import Reading
 from relance.progress import ProgressReader, ReaderState
-from relance.rules import Pack, Scanner
+from relance.rules import Pack, Scanner, ScanState
 from relance.watching.evidence.contexts import Context, ContextError, context_of
+from relance.watching.evidence.gathering import CaseEvidence
 from relance.watching.evidence.logs import FinishedLog, named
 from relance.watching.hearing import Ears
 from relance.watching.pipelines import Memory, Pipeline, new_memory, signs_of
@@ -39,6 +41,8 @@ __all__ = [
 
 _LOOK_BYTES = 4 * 1024 * 1024
 """So much of a log is looked at to see whether it reports steps."""
+_MOST_NOTED = 400
+_POD = re.compile(r"\b[Pp]od[ /](?:[\w-]+/)?([\w.-]+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,11 +57,13 @@ class Shown:
 class Finished:
     """What finished logs show: of each run of the program, in order, at least of one; and who was heard.
 
-    `latest` is the latest time that any line of the job's or the scheduler's logs bears.
+    `latest` is the latest time that any line of the job's or the scheduler's logs bears. `signs` are hits in notes:
+    they are evidence, and open nothing by themselves.
     """
 
     runs: tuple[Shown, ...]
     coverage: tuple[Coverage, ...]
+    signs: tuple[RuleHit, ...] = ()
     presence: Presence = field(default_factory=Presence)
     latest: datetime | None = None
 
@@ -87,10 +93,12 @@ def read_finished(logs: Sequence[FinishedLog], context: Context, pack: Pack, now
         ended_at=now,
         keep_tail=True,
     )
-    pipeline = Pipeline(Scanner(pack), signs_of(pack), HangLimits(), case)
+    scanner = Scanner(pack)
+    pipeline = Pipeline(scanner, signs_of(pack), HangLimits(), case)
     ears = Ears(now)
     reading = _Reading(pipeline, case, ears, now)
-    ordered = sorted(logs, key=lambda log: _order(log, pipeline.reader, now))
+    lines = [log for log in logs if log.scope is not Scope.NOTES]
+    ordered = sorted(lines, key=lambda log: _order(log, pipeline.reader, now))
     repeated, starts = _repeated(ordered, now)
     common = reading.shown([block for log in ordered if log is not repeated for block in (blocks_of(log, now),)])
     runs = [common]
@@ -102,7 +110,24 @@ def read_finished(logs: Sequence[FinishedLog], context: Context, pack: Pack, now
     coverage = [Coverage(source=log.name, sight=Sight.SEEN, up_to=now) for log in logs]
     if pipeline.problem:
         coverage.append(Coverage(source="progress pattern", sight=Sight.REFUSED, note=pipeline.problem))
-    return Finished(runs=tuple(runs), coverage=tuple(coverage), presence=ears.presence(), latest=ears.latest())
+    return Finished(
+        runs=tuple(runs),
+        coverage=tuple(coverage),
+        signs=_noted([log for log in logs if log.scope is Scope.NOTES], scanner, now),
+        presence=ears.presence(),
+        latest=ears.latest(),
+    )
+
+
+def _noted(notes: Iterable[FinishedLog], scanner: Scanner, now: datetime) -> tuple[RuleHit, ...]:
+    """What rules find in notes."""
+    found: list[RuleHit] = []
+    for log in sorted(notes, key=lambda each: (each.name, each.node or "")):
+        state = ScanState()
+        for block in blocks_of(log, now):
+            state, result = scanner.scan(block, state)
+            found += result.hits[: _MOST_NOTED - len(found)]
+    return tuple(found)
 
 
 class _Reading:
@@ -158,8 +183,11 @@ def _cut(block: LogBlock, size: int) -> tuple[LogBlock, LogBlock]:
     return replace(block, data=first), after
 
 
-def cases_of(finished: Finished, context: Context, now: datetime) -> tuple[CaseFile, ...]:
-    """The cases that attribution is asked about, one for each run, in order."""
+def cases_of(
+    finished: Finished, context: Context, now: datetime, beside: CaseEvidence | None = None
+) -> tuple[CaseFile, ...]:
+    """The cases that attribution is asked about, one for each run, in order; `beside` is what lay beside the logs."""
+    beside = beside or CaseEvidence()
     job = JobKey(cluster="logs", raw_id="0", submitted_at=now)
     return tuple(
         CaseFile(
@@ -168,13 +196,29 @@ def cases_of(finished: Finished, context: Context, now: datetime) -> tuple[CaseF
             as_of=now,
             nodes=context.nodes,
             rank_to_node=context.rank_to_node,
-            findings=run.findings,
-            coverage=finished.coverage,
+            job=beside.job,
+            findings=tuple(_with_pods(finding, beside.pods) for finding in run.findings),
+            node_views=beside.node_views,
+            coverage=(*finished.coverage, *beside.coverage),
+            signs=(*beside.signs, *finished.signs),
             progress=run.progress,
             presence=finished.presence,
         )
         for count, run in enumerate(finished.runs)
     )
+
+
+def _with_pods(finding: Finding, pods: Mapping[str, str]) -> Finding:
+    """A finding with the node of each pod that the scheduler's lines name."""
+    return replace(finding, hits=tuple(_with_pod(hit, pods) for hit in finding.hits)) if pods else finding
+
+
+def _with_pod(hit: RuleHit, pods: Mapping[str, str]) -> RuleHit:
+    if hit.scope is not Scope.SCHEDULER or hit.node is not None or "node" in hit.captures:
+        return hit
+    named = _POD.search(hit.excerpt)
+    node = pods.get(named[1]) if named else None
+    return hit if node is None else replace(hit, node=node)
 
 
 def blocks_of(log: FinishedLog, read_at: datetime) -> Iterator[LogBlock]:

@@ -101,14 +101,14 @@ def test_what_is_not_there_is_wrong_usage(words: tuple[str, ...], code: int, sai
 
 def test_a_folder_without_logs_is_said(tmp_path: Path) -> None:
     told = run(str(tmp_path))
-    assert told.exit_code == 1
+    assert told.exit_code == 2
     assert told.stderr.startswith("relance: there is no log to read")
 
 
 def test_a_context_that_cannot_be_used_is_said(folder: Path) -> None:
     (folder / "context.yaml").write_text("nodes: 3\n")
     told = run(str(folder))
-    assert told.exit_code == 1
+    assert told.exit_code == 2
     assert f"cannot use {folder / 'context.yaml'}: nodes: a list of names is wanted" in told.stderr
 
 
@@ -118,5 +118,5 @@ def test_what_has_no_end_is_refused(tmp_path: Path, kind: str) -> None:
     if kind == "pipe":
         os.mkfifo(endless)
     told = run(str(endless))
-    assert told.exit_code == 1
+    assert told.exit_code == 2
     assert "is not a plain file" in told.output

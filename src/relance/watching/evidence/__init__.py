@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from relance.watching.evidence.contexts import Context, ContextError, context_of
-from relance.watching.evidence.gathering import CaseEvidence, EvidenceFile, Readers, Trace, gather
+from relance.watching.evidence.gathering import CaseEvidence, EvidenceFile, Readers, gather
 from relance.watching.evidence.logs import FinishedLog, named
 
 __all__ = [
@@ -13,7 +13,6 @@ __all__ = [
     "EvidenceFile",
     "FinishedLog",
     "Readers",
-    "Trace",
     "context_of",
     "gather",
     "named",

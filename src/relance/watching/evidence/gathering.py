@@ -10,8 +10,11 @@ from datetime import datetime
 from relance.domain.faults import Scope
 from relance.domain.findings import Coverage, RuleHit, Sight
 from relance.domain.views import JobView, NodeView, PastAttempt
-from relance.rules.metric_rules import MetricRule
+from relance.rules.formats import Pack
+from relance.rules.masking import mask
 from relance.rules.metrics import evaluate
+from relance.traces import RankHost, TraceFile, hits_of, looks_like
+from relance.traces import read as read_traces
 from relance.watching.evidence import hosts, jobs, kubernetes, prometheus, tables, telemetry, values
 from relance.watching.evidence.contexts import Context
 from relance.watching.evidence.kinds import HEAD_BYTES, FileKind, Look, look
@@ -23,6 +26,8 @@ MOST_TRACE_BYTES = 128 * 1024 * 1024
 """All traces together: they are read whole."""
 _MOST_EVENT_BYTES = 32 * 1024 * 1024
 _MANY_HOSTS_BYTES = 1024 * 1024
+_LOGS = (".log", ".out", ".err")
+_LEFT_OUT = {FileKind.SETTINGS: "settings: not read", FileKind.BINARY: "no text: not read"}
 _ADDRESS = re.compile(rb"^\s*((?:\d{1,3}\.){3}\d{1,3})\s+([A-Za-z][\w.-]*)\s*$", re.MULTILINE)
 
 
@@ -35,24 +40,11 @@ class EvidenceFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trace:
-    """A file of collective tracing: a dump, a status, stacks. `rank` and `node` are what its path tells."""
-
-    name: str
-    data: bytes
-    rank: int | None = None
-    node: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Readers:
-    """What reading needs from others: `expand` takes a scheduler's short list of nodes apart, `metrics` are the rules
-    over samples, `is_trace` knows files of collective tracing by name and beginning.
-    """
+    """What reading needs from others: what takes a scheduler's short list of nodes apart, and the rules in force."""
 
     expand: jobs.Expand
-    metrics: Sequence[MetricRule] = ()
-    is_trace: Callable[[str, bytes], bool] = lambda _name, _head: False
+    pack: Pack
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,25 +52,29 @@ class CaseEvidence:
     """Everything that lies beside a finished attempt.
 
     `context` is the one given, with the nodes that the scheduler's answer shows where it had none. `signs` are hits of
-    rules over samples. `pods` says where Kubernetes placed pods, `addresses` which node an address is, where a list says
-    so. `coverage` has a line for every file that is not among the logs.
+    rules over samples and traces. `rank_hosts` says where ranks run, as traces name the host. `pods` says where
+    Kubernetes placed pods, `addresses` which node an address is, where a list says so. `coverage` has a line for every
+    file of evidence that is not among the logs, `left_out` one for every file that is none.
     """
 
     logs: tuple[FinishedLog, ...] = ()
     context: Context = field(default_factory=Context)
     signs: tuple[RuleHit, ...] = ()
-    traces: tuple[Trace, ...] = ()
+    rank_hosts: tuple[RankHost, ...] = ()
     job: JobView | None = None
     past: tuple[PastAttempt, ...] = ()
     node_views: tuple[NodeView, ...] = ()
     pods: Mapping[str, str] = field(default_factory=dict)
     addresses: Mapping[str, str] = field(default_factory=dict)
     coverage: tuple[Coverage, ...] = ()
+    left_out: tuple[Coverage, ...] = ()
+    samples: int = 0
+    """How many samples of metrics were read that any rule asks about."""
 
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing that anything could be concluded from."""
-        return not (self.logs or self.signs or self.traces or self.job or self.node_views)
+        return not (self.logs or self.signs or self.samples or self.job or self.node_views)
 
 
 def gather(files: Sequence[EvidenceFile], context: Context, readers: Readers, now: datetime) -> CaseEvidence:
@@ -91,9 +87,9 @@ def gather(files: Sequence[EvidenceFile], context: Context, readers: Readers, no
         try:
             gathering.take(file)
         except OSError as error:
-            gathering.left_out(file.name, f"cannot be read: {error.strerror or error}", Sight.REFUSED)
+            gathering.read(file.name, f"cannot be read: {error.strerror or error}", Sight.REFUSED)
         except values.DocumentError as error:
-            gathering.left_out(file.name, f"not read: {error}", Sight.REFUSED)
+            gathering.read(file.name, f"not read: {error}", Sight.REFUSED)
     return gathering.evidence()
 
 
@@ -110,21 +106,25 @@ class _Gathering:
         self._views: dict[str, NodeView] = {}
         self._pods: dict[str, str] = {}
         self._addresses: dict[str, str] = {}
-        self._traces: list[Trace] = []
+        self._traces: list[TraceFile] = []
         self._trace_bytes = 0
         self._coverage: list[Coverage] = []
-        self._samples = Samples(frozenset(name for rule in readers.metrics for name in rule.names))
+        self._left_out: list[Coverage] = []
+        self._samples = Samples(frozenset(name for rule in readers.pack.metrics for name in rule.names))
 
-    def left_out(self, name: str, why: str, sight: Sight = Sight.SEEN) -> None:
-        """Say of a file that it is no log, and what became of it."""
+    def read(self, name: str, why: str, sight: Sight = Sight.SEEN) -> None:
+        """Say of a file of evidence that is no log what it was, or why it could not be read."""
         up_to = self._now if sight is Sight.SEEN else None
         self._coverage.append(Coverage(source=name, sight=sight, up_to=up_to, note=why))
+
+    def _leave_out(self, name: str, why: str) -> None:
+        self._left_out.append(Coverage(source=name, sight=Sight.REFUSED, note=why))
 
     def take(self, file: EvidenceFile) -> None:
         """Tell what a file is, and read it if it is no log."""
         head, is_whole = _head(file, HEAD_BYTES)
         told = look(file.name, head, self._nodes, whole=is_whole)
-        if head and self._readers.is_trace(file.name, head):
+        if head and looks_like(file.name, head) is not None:
             self._take_trace(file, told)
             return
         readers: dict[FileKind, Callable[[EvidenceFile, Look], None]] = {
@@ -138,12 +138,10 @@ class _Gathering:
         }
         if told.kind in readers:
             readers[told.kind](file, told)
-        elif told.kind is FileKind.SETTINGS:
-            self.left_out(file.name, "settings: not read")
-        elif told.kind is FileKind.EMPTY:
-            self.left_out(file.name, "empty")
+        elif told.kind is FileKind.EMPTY and file.name.endswith(_LOGS):
+            self._take_log(file, told)
         else:
-            self.left_out(file.name, "no text: not read", Sight.REFUSED)
+            self._leave_out(file.name, _LEFT_OUT.get(told.kind, "empty"))
 
     def evidence(self) -> CaseEvidence:
         """What was gathered."""
@@ -152,19 +150,27 @@ class _Gathering:
         if not context.nodes and job is not None and job.nodes:
             context = replace(context, nodes=job.nodes)
         series = self._samples.series()
+        report = read_traces(self._traces)
+        for each in report.unreadable:
+            self.read(each.file, each.why, Sight.REFUSED)
         if self._samples.full:
-            self.left_out("metrics", f"more than {MOST_SAMPLES} samples: the rest was left out", Sight.LAGGING)
+            self.read("metrics", f"more than {MOST_SAMPLES} samples: the rest was left out", Sight.LAGGING)
         return CaseEvidence(
             logs=tuple(self._with_place(log, worker) for log, worker in self._logs),
             context=context,
-            signs=evaluate(self._readers.metrics, series, self._now),
-            traces=tuple(self._traces),
+            signs=(
+                *evaluate(self._readers.pack.metrics, series, self._now),
+                *hits_of(report.signs, self._readers.pack.derived, self._now, mask=mask),
+            ),
+            rank_hosts=report.rank_hosts,
+            samples=self._samples.count,
             job=jobs.view_of(job, self._now) if job is not None else None,
             past=jobs.past_of(self._jobs, job, self._now),
             node_views=tuple(self._views[name] for name in sorted(self._views)),
             pods=self._pods,
             addresses=self._addresses,
             coverage=tuple(self._coverage),
+            left_out=tuple(self._left_out),
         )
 
     def _take_log(self, file: EvidenceFile, told: Look) -> None:
@@ -187,7 +193,7 @@ class _Gathering:
             names = ours if self._nodes else {host: host for host, _ in found.most_common(hosts.MOST_HOSTS)}
             others = len(found) - len(names)
             if others:
-                self.left_out(log.name, f"lines of {others} other hosts were left out")
+                self.read(log.name, f"lines of {others} other hosts were left out")
             for host in sorted(names):
                 yield from _by_scope(log, host, names[host], head)
             return
@@ -209,21 +215,21 @@ class _Gathering:
         found = jobs.jobs_of(document, self._readers.expand)
         if found:
             self._jobs += found
-            self.left_out(file.name, f"{len(found)} jobs of the scheduler")
+            self.read(file.name, f"{len(found)} jobs of the scheduler")
             return
         views = tables.nodes_of_document(document, self._readers.expand)
         if views:
             self._see(views)
-            self.left_out(file.name, f"{len(views)} nodes of the scheduler")
+            self.read(file.name, f"{len(views)} nodes of the scheduler")
             return
         told_by = kubernetes.told_by_json(data, document)
         if told_by is not None:
             self._take_told(file.name, told_by, data.count(b"\n") + 1)
             return
         if prometheus.read_answer(file.name, document, self._samples, self._nodes, told.node):
-            self.left_out(file.name, "samples")
+            self.read(file.name, "samples")
             return
-        self.left_out(file.name, "JSON that nothing is known of: not read", Sight.REFUSED)
+        self._leave_out(file.name, "JSON that nothing is known of: not read")
 
     def _take_yaml(self, file: EvidenceFile, _told: Look) -> None:
         data = values.whole(file.chunks, kubernetes.MOST_YAML_BYTES)
@@ -239,12 +245,12 @@ class _Gathering:
         for node in sorted(by_node, key=lambda each: each or ""):
             text = _rendered(by_node[node], length)
             self._logs.append((FinishedLog(name=name, chunks=_given(text), scope=Scope.SCHEDULER, node=node), None))
-        self.left_out(name, f"{len(told.lines)} events and states of Kubernetes")
+        self.read(name, f"{len(told.lines)} events and states of Kubernetes")
 
     def _take_jobs(self, file: EvidenceFile, _told: Look) -> None:
         found = tables.jobs_in(values.whole(file.chunks).decode("utf-8", "replace"), self._readers.expand)
         self._jobs += found
-        self.left_out(file.name, f"{len(found)} jobs of the scheduler")
+        self.read(file.name, f"{len(found)} jobs of the scheduler")
 
     def _take_nodes(self, file: EvidenceFile, told: Look) -> None:
         self._see(tables.nodes_in(values.whole(file.chunks).decode("utf-8", "replace"), self._readers.expand))
@@ -252,7 +258,7 @@ class _Gathering:
 
     def _take_prometheus(self, file: EvidenceFile, told: Look) -> None:
         bad = prometheus.read_text(file.name, file.chunks(), self._samples, self._nodes, told.node)
-        self.left_out(file.name, "samples" + (f"; {bad} lines are none" if bad else ""))
+        self.read(file.name, "samples" + (f"; {bad} lines are none" if bad else ""))
 
     def _take_table(self, file: EvidenceFile, told: Look) -> None:
         head, _ = _head(file, HEAD_BYTES)
@@ -265,15 +271,15 @@ class _Gathering:
             self._logs.append((FinishedLog(name=file.name, chunks=file.chunks, scope=scope, node=told.node), None))
             return
         notes = telemetry.read_table(file.name, file.chunks(), self._samples, self._nodes, told.node)
-        self.left_out(file.name, "samples")
+        self.read(file.name, "samples")
         if notes:
             self._logs.append((FinishedLog(name=file.name, chunks=_given(notes), scope=Scope.NOTES), None))
 
     def _take_trace(self, file: EvidenceFile, told: Look) -> None:
         data = values.whole(file.chunks, MOST_TRACE_BYTES - self._trace_bytes)
         self._trace_bytes += len(data)
-        self._traces.append(Trace(name=file.name, data=data, rank=told.rank, node=told.node))
-        self.left_out(file.name, "trace of collectives or stacks")
+        self._traces.append(TraceFile(name=file.name, data=data, rank=told.rank, node=told.node))
+        self.read(file.name, "trace of collectives or stacks")
 
     def _see(self, views: Iterable[NodeView]) -> None:
         for view in views:

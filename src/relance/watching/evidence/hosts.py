@@ -53,7 +53,7 @@ def host_in(head: bytes, nodes: tuple[str, ...]) -> str | None:
 
 
 def part(chunks: Chunks, *, host: str | None = None, scope: Scope | None = None) -> Chunks:
-    """The lines of one host, of the programs of one scope, or both; a line that does not say stays with the one before."""
+    """The lines of one host, of the programs of one scope, or both; one that does not say goes with that before."""
     return partial(_part, chunks, None if host is None else host.encode("latin-1"), scope)
 
 
@@ -74,7 +74,7 @@ def _part(chunks: Chunks, host: bytes | None, scope: Scope | None) -> Iterator[b
         yield rest if _is_wanted(rest, host, scope, wanted) else _blank(rest)
 
 
-def _is_wanted(line: bytes, host: bytes | None, scope: Scope | None, before: bool) -> bool:  # noqa: FBT001 - what the line before was
+def _is_wanted(line: bytes, host: bytes | None, scope: Scope | None, before: bool) -> bool:  # noqa: FBT001 - state
     told = _LINE.match(line)
     if told is None:
         return before

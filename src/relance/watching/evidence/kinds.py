@@ -62,13 +62,15 @@ _NODE_TABLE = re.compile(
     re.MULTILINE,
 )
 _OUTPUT_OF_COMMAND = re.compile(
-    r"^(?:Filesystem\s+(?:\S*[Ss]ize|1K-blocks|Type)|\|? ?NVIDIA-SMI |\+-{20,}|CA '\w+'|hca_id:|\s+total\s+used\s+free\b"
+    r"^(?:Filesystem\s+(?:\S*[Ss]ize|1K-blocks|Type)|\|? ?NVIDIA-SMI |\+-{20,}|CA '\w+'|hca_id:"
+    r"|\s+total\s+used\s+free\b"
     r"|State\s+Recv-Q|Netid\s+State|Successfully ran diagnostic|GPU \d+: |\s*total kbytes|Infiniband device '|"
     r"#\s*Port counters|\S+: flags=\d+<|top - \d\d:\d\d)",
     re.MULTILINE,
 )
 _AS_A_JOB_WRITES = re.compile(
-    r"Traceback \(most recent call last\)|^\[?rank ?\d|^srun: |\bNCCL (?:INFO|WARN)\b|\bsteps?[ :=/]+\d|\biter(?:ation)?[ :=]+\d"
+    r"Traceback \(most recent call last\)|^\[?rank ?\d|^srun: |\bNCCL (?:INFO|WARN)\b|\bsteps?[ :=/]+\d"
+    r"|\biter(?:ation)?[ :=]+\d"
     r"|\bepoch[ :=]+\d|\bloss[ :=]+\d|torch\.distributed|\btorchrun\b",
     re.MULTILINE | re.IGNORECASE,
 )
@@ -198,7 +200,7 @@ def is_time_column(column: str) -> bool:
 
 
 def _is_json(lines: list[str]) -> bool:
-    """Whether text that begins like JSON is one document, and not a log whose lines are JSON or begin with a bracket."""
+    """Whether text that begins like JSON is one document, not a log whose lines are JSON or begin with a bracket."""
     told = [line for line in lines[:3] if line.strip()]
     if not told:
         return False
@@ -210,8 +212,8 @@ def _is_json(lines: list[str]) -> bool:
     try:
         value = json.loads(first)
     except (ValueError, RecursionError):
-        return (
-            (len(told) == 1 and first.startswith(('{"', '[{"', '{ "'))) or bool(re.match(r'[\[{]\s*"[\w]+"\s*:', first))
+        return (len(told) == 1 and first.startswith(('{"', '[{"', '{ "'))) or bool(
+            re.match(r'[\[{]\s*"[\w]+"\s*:', first)
         )
     return len(told) == 1 and isinstance(value, dict | list)
 

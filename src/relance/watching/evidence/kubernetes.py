@@ -153,7 +153,8 @@ def _statements(kind: str, name: str, record: Mapping[str, object]) -> Iterator[
         yield from _of_pod(called, status)
         deleted = values.text(values.dug(record, "metadata", "deletionTimestamp"), 40)
         if deleted:
-            yield f"{deleted} Normal Terminating {called} deletionTimestamp is set, phase={values.text(status.get('phase'))}"
+            phase = values.text(status.get("phase"))
+            yield f"{deleted} Normal Terminating {called} deletionTimestamp is set, phase={phase}"
     for condition in values.mappings(status.get("conditions")):
         said = _condition(kind, called, condition)
         if said:
@@ -193,7 +194,7 @@ def _condition(kind: str, called: str, condition: Mapping[str, object]) -> str:
         if about == "Ready" and not holds:
             said = values.text(condition.get("status")) or "Unknown"
             return f"{at} Warning NodeNotReady {called} Ready={said} {reason} {message}".strip()
-        bad = holds and about not in ("Ready",)
+        bad = holds and about != "Ready"
         return f"{at} Warning {about} {called} {about}={shown} {reason} {message}".strip() if bad else ""
     if kind == "Pod":
         return (
