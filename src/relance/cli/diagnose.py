@@ -48,13 +48,12 @@ def diagnose(*, paths: tuple[Path, ...], context_path: Path | None, config: Path
     """
     from relance.attribution import faults_sentence, judge_runs
     from relance.ports.clocks import SystemClock
-    from relance.slurm.hostlists import expand
     from relance.watching.evidence import Readers, gather
     from relance.watching.finished import cases_of, read_finished
 
     now, pack = SystemClock().now(), pack_of(config)
     given, skipped = _context(paths, context_path)
-    evidence = gather(_files(paths, skipped), given, Readers(expand=expand, pack=pack), now)
+    evidence = gather(_files(paths, skipped), given, Readers(expand=_expanded, pack=pack), now)
     if evidence.is_empty:
         raise FailureError("there is no log to read", _why_nothing(evidence), ExitCode.USAGE)
     context = evidence.context
@@ -130,6 +129,17 @@ def _files(paths: tuple[Path, ...], skipped: Path | None) -> list[EvidenceFile]:
             name = str(file.relative_to(path)) if path.is_dir() and len(paths) == 1 else str(file)
             found[name] = EvidenceFile(name=name, chunks=_chunks_of(file))
     return list(found.values())
+
+
+def _expanded(shown: str) -> tuple[str, ...]:
+    """The names of Slurm's short list of nodes; none for what is no such list."""
+    from relance.slurm.errors import SlurmError
+    from relance.slurm.hostlists import expand
+
+    try:
+        return expand(shown)
+    except SlurmError:
+        return ()
 
 
 def _why_nothing(evidence: CaseEvidence) -> str:

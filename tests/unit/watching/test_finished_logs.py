@@ -103,7 +103,7 @@ def test_a_context_places_ranks_on_nodes() -> None:
     with pytest.raises(ContextError, match="nodes"):
         context_of({"nodes": "n1"})
     with pytest.raises(ContextError, match="rank_to_node"):
-        context_of({"rank_to_node": {"0": "n1"}})
+        context_of({"rank_to_node": [["0", "n1"]]})
 
 
 @given(

@@ -16,7 +16,7 @@ from relance.watching.evidence import values
 from relance.watching.evidence.contexts import Context
 
 Expand = Callable[[str], tuple[str, ...]]
-"""A scheduler's short list of nodes to names. Raises ValueError or RuntimeError for what is no such list."""
+"""A scheduler's short list of nodes to names; none for what is no such list."""
 
 MOST_JOBS = 10_000
 _MOST_STEPS = 1_000
@@ -177,10 +177,7 @@ def nodes_of(value: object, expand: Expand) -> tuple[str, ...]:
     if isinstance(value, list):
         names = (values.text(each) or values.text(values.mapping(each).get("name")) for each in value[:65_536])
         return tuple(dict.fromkeys(name for name in names if name))
-    try:
-        return tuple(dict.fromkeys(expand(values.text(value, 65_536)))) if values.text(value) else ()
-    except (ValueError, RuntimeError):
-        return ()
+    return tuple(dict.fromkeys(expand(values.text(value, 65_536)))) if values.text(value) else ()
 
 
 def limit_s(value: object) -> float | None:

@@ -23,6 +23,7 @@ _MAGIC = (
     b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05", b"%PDF-", b"\x93NUMPY", b"\x89HDF",
 )  # fmt: skip
 _CONTROLS = bytes(each for each in range(32) if each not in b"\t\n\r\x1b\x08\x0c") + b"\x7f"
+_NOTES = (".txt", ".md")
 _TEXT_NAMES = (".log", ".out", ".err", ".txt")
 _MAY_BE_JSON = re.compile(r"\s*[\[{]")
 _KUBERNETES_YAML = re.compile(r"^apiVersion:\s*\S", re.MULTILINE)
@@ -68,6 +69,9 @@ _OUTPUT_OF_COMMAND = re.compile(
     r"#\s*Port counters|\S+: flags=\d+<|top - \d\d:\d\d)",
     re.MULTILINE,
 )
+_PROMPT = re.compile(r"^(?:[\w.@:~/-]{1,60} ?)?[$#] [a-z./]", re.MULTILINE)
+_AUDIT = re.compile(r"^(?:node=\S+ )?type=[A-Z_]+ msg=audit\(")
+_API_AUDIT = re.compile(r"\bverb=\w+\b.*\bresource=|\buser=\S+ verb=")
 _AS_A_JOB_WRITES = re.compile(
     r"Traceback \(most recent call last\)|^\[?rank ?\d|^srun: |\bNCCL (?:INFO|WARN)\b|\bsteps?[ :=/]+\d"
     r"|\biter(?:ation)?[ :=]+\d"
@@ -133,7 +137,8 @@ def look(name: str, head: bytes, nodes: tuple[str, ...] = (), *, whole: bool = T
     lines = _full_lines(text, whole=whole)
     document = _document(base, text, lines)
     if document is not None and not (named.is_output and document in (FileKind.JOBS, FileKind.NODES)):
-        return as_kind(document, Scope.NOTES if document is FileKind.NODES else Scope.SCHEDULER)
+        of_lines = named.scope or Scope.NOTES
+        return as_kind(document, of_lines if document in (FileKind.NODES, FileKind.TABLE) else Scope.SCHEDULER)
     if base.endswith((".yaml", ".yml", ".toml", ".ini", ".cfg", ".py", ".sh", ".sbatch", ".slurm")):
         return as_kind(FileKind.SETTINGS)
     return Look(
@@ -219,30 +224,41 @@ def _is_json(lines: list[str]) -> bool:
 
 
 def _scope(base: str, text: str, lines: list[str], named: Scope | None, *, is_output: bool) -> Scope:
+    if base.endswith(_NOTES) and any(_PROMPT.match(line) for line in lines[:3]):
+        return Scope.NOTES
     if named is not None and named is not Scope.METRICS:
         return named
     if is_output:
         return Scope.APPLICATION
     told = [line for line in lines if line.strip()]
-    enough = _MOST * len(told)
-    if sum(_FABRIC.match(line) is not None for line in told) >= enough:
-        return Scope.DEVICE
-    if sum(_DAEMON.match(line) is not None for line in told) >= enough and _DAEMON_WORDS.search(text):
-        return Scope.SCHEDULER
-    if _is_of_kubernetes(told):
-        return Scope.SCHEDULER
-    if sum(_KERNEL.match(line) is not None for line in told) >= enough and not _AS_A_JOB_WRITES.search(text):
-        return Scope.KERNEL
+    sure = _scope_of_lines(told, text)
+    if sure is not None:
+        return sure
     if _OUTPUT_OF_COMMAND.search(text):
         return Scope.NOTES
-    notes = named is Scope.METRICS or base.endswith((".txt", ".md", ".csv", ".tsv"))
+    notes = named is Scope.METRICS or base.endswith((*_NOTES, ".csv", ".tsv"))
     return Scope.NOTES if notes and not _AS_A_JOB_WRITES.search(text) else Scope.APPLICATION
+
+
+def _scope_of_lines(told: list[str], text: str) -> Scope | None:
+    """What the form of nearly all lines says surely, or None."""
+
+    def most(pattern: re.Pattern[str]) -> bool:
+        return sum(pattern.match(line) is not None for line in told) >= _MOST * len(told)
+
+    if most(_FABRIC):
+        return Scope.DEVICE
+    if (most(_DAEMON) and _DAEMON_WORDS.search(text)) or _is_of_kubernetes(told):
+        return Scope.SCHEDULER
+    if most(_AUDIT) or (most(_KERNEL) and not _AS_A_JOB_WRITES.search(text)):
+        return Scope.KERNEL
+    return None
 
 
 def _is_of_kubernetes(told: list[str]) -> bool:
     if any(_EVENT_HEAD.match(line) or _POD_TABLE.match(line) for line in told[:3]):
         return True
-    events = sum(_EVENT.search(line) is not None or _KUBELET.match(line) is not None for line in told)
+    events = sum(any(each.search(line) for each in (_EVENT, _KUBELET, _API_AUDIT)) for line in told)
     described = {line.partition(":")[0] for line in told if _DESCRIBED.match(line)}
     return events >= _MANY * len(told) or len(described) >= 4  # noqa: PLR2004 - no log has so many of them
 

@@ -12,13 +12,14 @@ _ENDINGS = (
     ".log", ".txt", ".out", ".err", ".prom", ".metrics", ".csv", ".tsv", ".json", ".yaml", ".yml", ".md", ".current",
 )  # fmt: skip
 _ROTATED = re.compile(r"\.\d{1,3}$")
-_KERNEL = "dmesg|kern|kernel|kmsg|console|journal|journalctl|messages|syslog|vmcore-dmesg|netconsole"
+_KERNEL = "dmesg|kern|kernel|kmsg|console|journal|journalctl|messages|syslog|vmcore-dmesg|netconsole|rasdaemon|mcelog"
+_UPKEEP = "apt|dpkg|yum|dnf|unattended-upgrades|auditd"
 _DAEMON = "slurmd|slurmstepd|kubelet|containerd|dockerd|crio|pbs_mom|sbatchd"
 _CENTRE = (
-    "slurmctld|slurmdbd|controller|scheduler|events?|kube[a-z-]*|k8s[a-z-]*|kueue|jobset|operator|pods?|pytorchjobs?"
-    "|trainjobs?|describe|cluster|autoscaler|sky"
+    "slurmctld|slurmdbd|controller|scheduler|events?|kube[a-z-]*|k8s[a-z-]*|kueue|jobset|operator|pytorchjobs?"
+    "|trainjobs?|autoscaler|sky|fleet|spot|cloud"
 )
-_DEVICE = "fabricmanager|nvidia-fabricmanager|nv-fabricmanager|fabric-manager|nvlsm|imex|nvidia-imex"
+_DEVICE = "fabricmanager|nvidia-fabricmanager|nv-fabricmanager|fabric-manager|nvlsm|imex|nvidia-imex|ufm[a-z-]*"
 _METER = "metrics?|prometheus|node[-_]exporter|dcgm[-_]exporter|dcgm|telemetry|host[-_]?mem|scrape"
 _COMMAND = (
     "df|free|top|ps|ss|netstat|ulimit|lsblk|mount|ibstat|ibstatus|ibv_devinfo|ibdiagnet|perfquery|ethtool|rdma|lspci"
@@ -27,17 +28,20 @@ _COMMAND = (
 )
 _KINDS: tuple[tuple[str, Scope], ...] = (
     (_KERNEL, Scope.KERNEL),
+    (_UPKEEP, Scope.KERNEL),
     (_DAEMON, Scope.SCHEDULER),
     (_CENTRE, Scope.SCHEDULER),
     (_DEVICE, Scope.DEVICE),
     (_METER, Scope.METRICS),
     (_COMMAND, Scope.NOTES),
 )
+_OF_HOSTS = frozenset({Scope.KERNEL, Scope.DEVICE})
+"""What stands beside these words is a node; beside others it may be anything."""
 _BEFORE = tuple((re.compile(rf"^(?:{words})(?:[-_.](?P<node>.+))?$", re.IGNORECASE), scope) for words, scope in _KINDS)
 _BEHIND = tuple((re.compile(rf"^(?P<node>.+)[-_.](?:{words})$", re.IGNORECASE), scope) for words, scope in _KINDS)
 _OUTPUT = re.compile(
     r"(?:^|[-_.])(?:job|rank|worker|master|launcher|trainer|train|training|slurm|stdout|stderr|output|run|pretrain|sft"
-    r"|attempts?|replica|pod|node)(?:[-_.]|\d|$)|\.(?:out|err)$",
+    r"|attempts?|replica|pod)(?:[-_.]|\d|$)|\.(?:out|err)$",
     re.IGNORECASE,
 )
 _RANK = re.compile(r"(?:^|[-_.])rank[-_.]?(\d{1,6})(?!\d)", re.IGNORECASE)
@@ -75,7 +79,7 @@ def read_name(name: str, nodes: tuple[str, ...] = ()) -> Named:
             worker=int(worker[1]) if worker else None,
             is_output=True,
         )
-    node = node_in(told, nodes) if told else None
+    node = (node_in(told, nodes) if scope in _OF_HOSTS or nodes == () else known_node(told, nodes)) if told else None
     if node is None and not told:
         node = _node_of_folder(folder, nodes, sure=scope in (Scope.KERNEL, Scope.DEVICE)) or known_node(stem, nodes)
     return Named(
