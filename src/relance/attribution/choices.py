@@ -82,6 +82,8 @@ def _when(item: Explanation) -> float:
 
 def _is_early(row: Explanation, fault: Explanation) -> bool:
     first, other = row.first, fault.first
+    if first is not None and not first.timed:
+        return True
     if first is None or other is None:
         return row.at is None or fault.at is None or (fault.at - row.at).total_seconds() > -_WITH_S
     return lead_s(first, other) > -_WITH_S

@@ -18,9 +18,13 @@ def beside_others(clues: tuple[Clue, ...]) -> tuple[Clue, ...]:
 
 
 def are_together(one: Clue, other: Clue) -> bool:
-    """Whether two clues may be of one event on one node; what is not known of place or time does not part them."""
+    """Whether two clues may be of one event on one node; what is not known of place or time does not part them.
+
+    Lines of one output of the job belong together however far apart they are: it has retries of many minutes.
+    """
     apart = one.node is not None and other.node is not None and one.node != other.node
-    far = one.timed and other.timed and abs(lead_s(one, other)) > BESIDE_S
+    alike = one.hit.file == other.hit.file and not one.of_host
+    far = not alike and one.timed and other.timed and abs(lead_s(one, other)) > BESIDE_S
     return not apart and not far
 
 

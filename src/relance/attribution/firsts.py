@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from relance.attribution.clues import Clue
 from relance.attribution.explanations import Explanation
-from relance.attribution.symptoms import PROCESS_DEATHS, PROCESS_EXITS
+from relance.attribution.symptoms import PRECURSORS, PROCESS_DEATHS, PROCESS_EXITS
 from relance.domain.faults import FaultDomain, Role, Scope
 from relance.domain.findings import RuleHit
 
@@ -15,16 +15,18 @@ SHOWN = 6
 _OF_NODES = frozenset({FaultDomain.HARDWARE, FaultDomain.INTERCONNECT, FaultDomain.STORAGE, FaultDomain.SYSTEM})
 _OWN = frozenset({FaultDomain.APPLICATION, FaultDomain.USER})
 _SAME_EVENT_S = 120.0
+_WRITTEN_TOGETHER_S = 1.0
+"""Lines of one file this close in time are in the order in which they stand: ranks write side by side."""
 
 
 def evidence_of(best: Explanation, others: Iterable[Explanation], clues: tuple[Clue, ...]) -> tuple[RuleHit, ...]:
     """The few hits that decide, the one where the cause first shows in front."""
     if best.first is None:
         return ()
-    agreeing = [clue for clue in clues if _agrees(clue, best)]
+    agreeing = [*best.clues[1:], *(clue for clue in clues if clue not in best.clues and _agrees(clue, best))]
     first = _earliest(best.first, agreeing)
     hits = [first.hit]
-    for clue in (*best.clues, *agreeing, *(item.clues[0] for item in others if item.clues and _shares(item, best))):
+    for clue in (best.first, *agreeing, *(item.clues[0] for item in others if item.clues and _shares(item, best))):
         if clue.hit not in hits:
             hits.append(clue.hit)
     return tuple(hits[:SHOWN])
@@ -37,11 +39,13 @@ def _agrees(clue: Clue, best: Explanation) -> bool:
         return False
     if first.is_death:
         return _is_same_end(clue, first)
+    if clue.hit.symptom in PRECURSORS.get(best.cause, ()):
+        return clue.hit.file == first.hit.file
     if not clue.may_be_cause or clue.hit.scope is Scope.NOTES:
         return False
-    same_kind = clue.hit.domain in _OF_NODES and best.domain in _OF_NODES
-    same_kind = same_kind or (clue.hit.domain in _OWN and best.domain in _OWN)
-    return same_kind and _is_there(clue, best) and (clue.hit.symptom == best.cause or clue.role is Role.ROOT)
+    own = clue.hit.domain in _OWN and best.domain in _OWN
+    of_nodes = clue.hit.domain in _OF_NODES and best.domain in _OF_NODES and clue.role is Role.ROOT
+    return (own or of_nodes or clue.hit.symptom == best.cause) and _is_there(clue, best)
 
 
 def _is_same_end(clue: Clue, death: Clue) -> bool:
@@ -69,10 +73,11 @@ def _earliest(first: Clue, agreeing: Iterable[Clue]) -> Clue:
     """The first of those by time; where times cannot be compared, the program's own line before a host's."""
     chosen = first
     for clue in agreeing:
-        if clue.timed and chosen.timed:
-            earlier = clue.at < chosen.at
-        elif clue.hit.file == chosen.hit.file:
+        apart_s = (chosen.at - clue.at).total_seconds() if clue.timed and chosen.timed else 0.0
+        if clue.hit.file == chosen.hit.file and abs(apart_s) <= _WRITTEN_TOGETHER_S:
             earlier = clue.hit.offset < chosen.hit.offset
+        elif clue.timed and chosen.timed:
+            earlier = apart_s > 0
         else:
             earlier = chosen.of_host and not clue.of_host
         chosen = clue if earlier else chosen

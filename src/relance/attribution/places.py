@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from relance.attribution.symptoms import FROM_SCHEDULER
+from relance.domain.faults import Scope
 from relance.domain.findings import RuleHit
 from relance.domain.verdicts import CaseFile
 
@@ -33,7 +34,7 @@ def node_of(hit: RuleHit, case: CaseFile) -> str | None:
     rank's place in the allocation, then a host in the line's prefix.
     """
     named = node_named(hit.captures.get("node"), case.nodes)
-    if hit.symptom in FROM_SCHEDULER and named is not None:
+    if named is not None and (hit.symptom in FROM_SCHEDULER or hit.scope is Scope.SCHEDULER):
         return named
     if hit.node is not None:
         return node_named(hit.node, case.nodes) if case.nodes else hit.node

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from relance.attribution.clues import CAUSES, HOST_SCOPES, Clue, lead_s
 from relance.attribution.companions import beside_others
 from relance.attribution.places import node_named, node_of, rank_of
-from relance.attribution.symptoms import NOT_FAULTS, PROCESS_DEATHS, PROCESS_EXITS, cancels
+from relance.attribution.symptoms import NOT_FAULTS, PROCESS_DEATHS, PROCESS_EXITS, WRAPPERS, cancels
 from relance.domain.faults import FaultDomain, Role
 from relance.domain.findings import RuleHit
 from relance.domain.progress import Progress
@@ -34,7 +34,7 @@ def clues_of(case: CaseFile) -> tuple[Clue, ...]:
     reported = [hit for finding in case.findings for hit in finding.hits]
     placed = _placed(_distinct([*reported, *case.signs]), case)
     outlived = tuple(_outlived(clue, case.progress) for clue in placed)
-    return _after_teardown(beside_others(_without_recovered(_placed_by_exits(outlived))))
+    return _after_teardown(beside_others(_unwrapped(_without_recovered(_placed_by_exits(outlived)))))
 
 
 def _distinct(hits: Iterable[RuleHit]) -> tuple[RuleHit, ...]:
@@ -83,7 +83,7 @@ def _placed_by_exits(clues: tuple[Clue, ...]) -> tuple[Clue, ...]:
 
     In an output without labels the first process to end badly is the pointer to who wrote the line (L010).
     """
-    exits = [clue for clue in clues if clue.hit.symptom in PROCESS_EXITS | PROCESS_DEATHS and clue.of_scheduler]
+    exits = [clue for clue in clues if clue.hit.symptom in PROCESS_EXITS | PROCESS_DEATHS and clue.node is not None]
 
     def placed(clue: Clue) -> Clue:
         if clue.node is not None or clue.rank is not None or clue.of_host or clue.of_scheduler:
@@ -93,6 +93,17 @@ def _placed_by_exits(clues: tuple[Clue, ...]) -> tuple[Clue, ...]:
         return clue if first is None else replace(clue, node=first.node)
 
     return tuple(placed(clue) for clue in clues)
+
+
+def _unwrapped(clues: tuple[Clue, ...]) -> tuple[Clue, ...]:
+    """What a watchdog repeats of an error that a rank had is no root line of its own (P010, C029)."""
+    wrapped = {(clue.hit.file, clue.hit.offset) for clue in clues if clue.hit.symptom in WRAPPERS}
+    return tuple(
+        replace(clue, role=Role.MAYBE)
+        if clue.role is Role.ROOT and (clue.hit.file, clue.hit.offset) in wrapped
+        else clue
+        for clue in clues
+    )
 
 
 def _clocks_ahead(hits: tuple[RuleHit, ...]) -> Mapping[str | None, timedelta]:

@@ -73,8 +73,10 @@ def _as_earlier(run: _Run, before: Sequence[_Run]) -> EarlierAttempt:
 
 
 def _progressed(own: Progress | None, before: Sequence[Progress | None]) -> bool | None:
-    """Whether a run came further than those before it; None where that is not known."""
-    if own is None or own.highest_step is None:
+    """Whether a run came further than those before it; None where that is not known. One without a step did not."""
+    if own is None or not own.steps_seen:
+        return False
+    if own.highest_step is None:
         return None
     others = [each.highest_step for each in before if each is not None and each.highest_step is not None]
     return own.highest_step > max(others) if others else None

@@ -66,6 +66,14 @@ SAME_DEVICE_ONLY = frozenset({"gpu_page_fault", "gpu_sm_exception", "illegal_mem
 NOT_FAULTS = frozenset({"cold_start_unwanted", "cold_start"})
 """A first attempt finds no checkpoint either; a new attempt that did not resume has a finding of its own."""
 
+WRAPPERS = frozenset({"fr_cuda_error", "nccl_cuda_failure", "watchdog_exception"})
+"""Lines that repeat an error that somebody else had."""
+
+PRECURSORS: Mapping[str, frozenset[str]] = {
+    "loss_scale_exhausted": frozenset({"loss_scale_drop"}),
+}
+"""Rows that are no fault by themselves, and where a fault first shows all the same."""
+
 WAITED_IN_COLLECTIVE = frozenset({
     "collective_timeout", "watchdog_state", "watchdog_exception", "gloo_timeout",
 })  # fmt: skip
