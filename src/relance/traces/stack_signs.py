@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
+from relance.traces.places import rank_of_name
 from relance.traces.signs import SignKind, TraceSign, listed
 from relance.traces.stacks import Stack
-from relance.traces.standing import At, at_of
+from relance.traces.standing import At, at_of, standing_of
 
 _FEW = 0.25
 """Up to this share of the processes a group of stacks is a minority."""
@@ -23,7 +25,7 @@ _Key = tuple[tuple[str, str, int | None], ...]
 
 def signs_of_stacks(stacks: Iterable[Stack]) -> tuple[TraceSign, ...]:
     """What the stacks say; of two stacks of one rank the later one counts."""
-    working = _latest([stack for stack in stacks if not stack.helper])
+    working = _latest(_numbered([stack for stack in stacks if not stack.helper]))
     if not working:
         return ()
     groups = _grouped(working, _without_lines)
@@ -40,6 +42,19 @@ def signs_of_stacks(stacks: Iterable[Stack]) -> tuple[TraceSign, ...]:
     majority = next(group for group in groups if group not in minority)
     signs = [_odd(each, majority, len(working), by_lines=by_lines) for each in minority]
     return tuple(sorted(signs, key=lambda sign: (-sign.confidence, sign.ranks, sign.file, sign.line or 0)))
+
+
+def _numbered(stacks: Sequence[Stack]) -> Sequence[Stack]:
+    """Stacks with ranks from their files' names, where these number all processes from 0 on: `stack_0.txt` and so on."""
+    numbers = {stack.file: rank_of_name(stack.file) for stack in stacks}
+    told = sorted(number for number in numbers.values() if number is not None)
+    if (
+        any(stack.rank is not None for stack in stacks)
+        or len(numbers) < len(stacks)
+        or told != list(range(len(stacks)))
+    ):
+        return stacks
+    return [replace(stack, rank=numbers[stack.file]) for stack in stacks]
 
 
 def _latest(stacks: Sequence[Stack]) -> list[Stack]:
@@ -90,15 +105,15 @@ def _odd(group: Sequence[Stack], majority: Sequence[Stack], whole: int, *, by_li
     first = group[0]
     verb = "is" if len(group) == 1 else "are"
     because = (
-        f"{_names(group)} {verb} {theirs.value}, in {first.frames[0]}, "
-        f"while {len(majority)} of {whole} are {most.value}, in {majority[0].frames[0]}{remark}."
+        f"{_names(group)} {verb} {theirs.value}, in {standing_of(first).frame}, "
+        f"while {len(majority)} of {whole} are {most.value}, in {standing_of(majority[0]).frame}{remark}."
     )
     return TraceSign(
         kind=SignKind.STACK_MINORITY,
         because=because,
         confidence=round(confidence, 3),
         ranks=ranks,
-        op=first.frames[0].function,
+        op=standing_of(first).frame.function,
         margin=float(len(majority) - len(group)),
         margin_of="processes",
         file=first.file,
@@ -127,10 +142,12 @@ def _all_equal(group: Sequence[Stack]) -> TraceSign:
     doing = at_of(first)
     many = len(group) >= _LEAST_PROCESSES
     if doing.waits and many:
-        because = f"All {len(group)} processes are {doing.value}, in {first.frames[0]}: their stacks blame nobody."
+        because = (
+            f"All {len(group)} processes are {doing.value}, in {standing_of(first).frame}: their stacks blame nobody."
+        )
         return _sign(SignKind.STACK_ALL_WAITING, because, 0.6, first)
     subject = f"All {len(group)} processes are" if len(group) > 1 else f"{_names(group)} is"
-    because = f"{subject} {doing.value}, in {first.frames[0]}."
+    because = f"{subject} {doing.value}, in {standing_of(first).frame}."
     return _sign(SignKind.STACK_UNDECIDED, because, 0.2, first)
 
 
@@ -142,14 +159,19 @@ def _undecided(groups: Sequence[Sequence[Stack]]) -> TraceSign:
             f"All {whole} processes wait in collectives or for their GPUs, in {len(groups)} places: nobody is odd."
         )
         return _sign(SignKind.STACK_ALL_WAITING, because, 0.5, groups[0][0])
-    shown = "; ".join(f"{len(group)} in {group[0].frames[0]}" for group in groups[:4])
+    shown = "; ".join(f"{len(group)} in {standing_of(group[0]).frame}" for group in groups[:4])
     because = f"{whole} processes stand in {len(groups)} places ({shown}): no few stand out."
     return _sign(SignKind.STACK_UNDECIDED, because, 0.1, groups[0][0])
 
 
 def _sign(kind: SignKind, because: str, confidence: float, stack: Stack) -> TraceSign:
     return TraceSign(
-        kind=kind, because=because, confidence=confidence, op=stack.frames[0].function, file=stack.file, line=stack.line
+        kind=kind,
+        because=because,
+        confidence=confidence,
+        op=standing_of(stack).frame.function,
+        file=stack.file,
+        line=stack.line,
     )
 
 
@@ -157,5 +179,5 @@ def _names(group: Sequence[Stack]) -> str:
     ranks = tuple(sorted(stack.rank for stack in group if stack.rank is not None))
     if len(ranks) == len(group):
         return listed(ranks).capitalize()
-    names = ", ".join(f"{stack.name} ({stack.file})" for stack in group[:4])
+    names = ", ".join(stack.name for stack in group[:4])
     return names[:1].upper() + names[1:]

@@ -65,7 +65,7 @@ class Stack:
         """The process for a sentence."""
         if self.rank is not None:
             return f"rank {self.rank}"
-        return f"process {self.pid}" if self.pid is not None else f"a process of {self.file}"
+        return f"process {self.pid} of {self.file}" if self.pid is not None else f"a process of {self.file}"
 
 
 @dataclass(kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from enum import Enum
 
 from relance.traces.stacks import Frame, Stack
@@ -49,33 +50,58 @@ _SAVES = re.compile(
 _EVALUATES = re.compile(r"(?:^|_|/)(?:eval|evaluat\w*|validat\w*|generate|inference)(?:_|\.|/|$)")
 _LOGS = re.compile(r"wandb|tensorboard|mlflow|comet_ml|(?:^|/)logging/|(?:^|_)log(?:_|ger|ging)(?:\w*)|^print$")
 _LOADS = re.compile(
-    r"data/dataloader|(?:^|_)next_data$|dataset|datasets/|data_loader|h5py|webdataset|arrow|fsspec|s3fs|boto|PIL/|indexed"
+    r"data/dataloader|(?:^|_)next_data$|dataset|data_?loader|(?:^|_)(?:load|read|next|get|fetch)_(?:shard|batch|sample|data)|"
+    r"tokeniz|h5py|arrow|fsspec|s3fs|boto|PIL/|indexed"
 )
 _COMPILES = re.compile(r"_dynamo|_inductor|torch/compile|cpp_extension|triton/|jit/_|tvm")
 _STARTS = re.compile(r"rendezvous|init_process_group|_store_based_barrier|new_group|_new_process_group")
+_LIBRARY = re.compile(
+    r"(?:^|python3\.\d+/)(?:threading|selectors|subprocess|socket|ssl|queue|connection|popen_fork)\.py$"
+)
+"""Files in which a thread waits for what its caller waits for."""
 _LOOKED_AT = 25
 """So many of the innermost calls tell what a process is at; those around them are the same for all."""
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a process is at, and the call that tells."""
+
+    at: At
+    frame: Frame
+
+
 def at_of(stack: Stack) -> At:
+    """What a process is at."""
+    return standing_of(stack).at
+
+
+def standing_of(stack: Stack) -> Standing:
     """What a process is at, by its innermost calls that tell.
 
     A collective within a save or an evaluation is a collective: what counts is whether it waits for others.
     """
     frames = stack.frames[:_LOOKED_AT]
-    if any(_STARTS.search(frame.function) for frame in frames):
-        return At.STARTING
+    for frame in frames:
+        if _STARTS.search(_plain(frame)):
+            return Standing(At.STARTING, frame)
     for frame in frames[:6]:
-        if _COLLECTIVE_FILES.search(frame.file) or _COLLECTIVE_CALLS.search(frame.function):
-            return At.COLLECTIVE
+        if _COLLECTIVE_FILES.search(frame.file) or _COLLECTIVE_CALLS.search(_plain(frame)):
+            return Standing(At.COLLECTIVE, frame)
     for frame in frames[:3]:
-        if _DEVICE_CALLS.search(frame.function):
-            return At.DEVICE
+        if _DEVICE_CALLS.search(_plain(frame)):
+            return Standing(At.DEVICE, frame)
     for frame in frames:
         found = _work(frame)
         if found is not None:
-            return found
-    return At.OTHER
+            return Standing(found, frame)
+    own = (frame for frame in frames if not _LIBRARY.search(frame.file))
+    return Standing(At.OTHER, next(own, frames[0]))
+
+
+def _plain(frame: Frame) -> str:
+    """The name of a function without that of its class, which newer versions of py-spy give."""
+    return frame.function.rpartition(".")[2]
 
 
 def _work(frame: Frame) -> At | None:
@@ -86,6 +112,6 @@ def _work(frame: Frame) -> At | None:
         (At.EVALUATION, _EVALUATES),
         (At.LOGGING, _LOGS),
     ):
-        if pattern.search(frame.function) or pattern.search(frame.file):
+        if pattern.search(_plain(frame)) or pattern.search(frame.file):
             return kind
     return None

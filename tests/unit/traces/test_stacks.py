@@ -26,7 +26,7 @@ LOADING: Frames = [
     *OUTER,
 ]
 SAVING: Frames = [("_save", "torch/serialization.py", 850), ("save_checkpoint", "checkpointing.py", 402), *OUTER]
-OWN: Frames = [("tokenize", "own/filters.py", 12), ("clean", "own/filters.py", 30), *OUTER]
+OWN: Frames = [("scrub", "own/filters.py", 12), ("clean", "own/filters.py", 30), *OUTER]
 BACKWARD: Frames = [
     ("_engine_run_backward", "torch/autograd/graph.py", 825),
     ("backward", "torch/_tensor.py", 581),
@@ -123,7 +123,7 @@ def test_a_rank_that_saves_alone_may_be_meant_to() -> None:
 def test_own_code_of_one_rank_is_a_minority() -> None:
     (sign,) = signs(OWN, REDUCE)
     assert sign.kind is SignKind.STACK_MINORITY
-    assert "tokenize (own/filters.py:12)" in sign.because
+    assert "scrub (own/filters.py:12)" in sign.because
 
 
 def test_stages_of_a_pipeline_that_wait_in_different_places_are_victims() -> None:
@@ -183,6 +183,24 @@ def test_labels_tell_ranks_apart_in_one_file() -> None:
     ]
     (sign,) = signs_of_stacks(read_stacks(TraceFile(name="stacks.log", data="\n".join(lines).encode())))
     assert sign.ranks == (2,)
+
+
+def test_files_that_are_numbered_from_nought_on_are_ranks() -> None:
+    texts = [spy(LOADING if rank == 2 else REDUCE, pid=rank + 90) for rank in range(4)]
+    files = [TraceFile(name=f"stack_{rank}.txt", data=text.encode()) for rank, text in enumerate(texts)]
+    (sign,) = signs_of_stacks([stack for file in files for stack in read_stacks(file)])
+    assert sign.ranks == (2,)
+    others = [TraceFile(name=f"stack_{rank + 40}.txt", data=text.encode()) for rank, text in enumerate(texts)]
+    (sign,) = signs_of_stacks([stack for file in others for stack in read_stacks(file)])
+    assert sign.ranks == ()
+    assert "Process 92 of stack_42.txt" in sign.because
+
+
+def test_the_names_of_classes_before_functions_change_nothing() -> None:
+    waits: Frames = [("Condition.wait", "threading.py", 331), ("Work.all_reduce", "own/comm.py", 4), *OUTER]
+    (sign,) = signs([("Condition.wait", "threading.py", 331), ("Own.scrub", "own/filters.py", 9), *OUTER], waits)
+    assert (sign.kind, sign.ranks, sign.op) == (SignKind.STACK_MINORITY, (5,), "Own.scrub")
+    assert sign.confidence >= 0.7
 
 
 def test_what_a_process_is_at_is_told_from_its_innermost_calls() -> None:
