@@ -104,7 +104,7 @@ def test_no_rule_of_the_kernel_alone_counts_in_what_a_job_prints() -> None:
         ("mlx5_core 0000:5e:00.0: poll_health:801:(pid 0): device's health compromised", "nic-health-compromised"),
         ("mlx5_core 0000:5e:00.0: wait_func:1195: CREATE_CQ(0x400) timeout. Will cause a leak of a command resource",
          "nic-command-timeout"),
-        ("mlx5_core 0000:5e:00.0: mlx5_cmd_check:7:(pid 4): 2ERR_QP(0x507) op_mod(0x0) failed, status bad resource(0x5)",
+        ("mlx5_core 0000:5e:00.0: mlx5_cmd_check:7:(pid 4): 2ERR_QP(0x7) op_mod(0x0) failed, status bad resource",
          "nic-command-error"),
         ("mlx5_core 0000:5e:00.0: Port module event[error]: module 1, Cable error, Bus stuck", "nic-module"),
         ("NETDEV WATCHDOG: CPU: 4: ens9f1np1 (mlx5_core): transmit queue 3 timed out 5112 ms", "nic-transmit-timeout"),
