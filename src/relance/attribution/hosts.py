@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from relance.attribution.clues import Clue, lead_s
 from relance.attribution.explanations import Explanation, Trust
-from relance.attribution.suspicions import alike, is_shared, is_widespread, suspects_of
+from relance.attribution.suspicions import alike, is_local, is_shared, is_widespread, suspects_of
 from relance.attribution.symptoms import ORDERS_OF_THE_DRIVER, words
 from relance.domain.faults import FaultDomain, RestartHint, Role
 from relance.domain.verdicts import CaseFile, Strength, Suspect
@@ -95,7 +95,7 @@ def _of_row(clue: Clue, case: CaseFile, clues: tuple[Clue, ...], orders: Iterabl
         trust=Trust.HOST if root or ordered else Trust.HOST_WEAK,
         domain=domain,
         cause=symptom,
-        hint=RestartHint.EXCLUDE if ordered else clue.hit.restart,
+        hint=RestartHint.EXCLUDE if ordered or is_local(group, case) else clue.hit.restart,
         confidence=(0.9 if root or ordered else 0.5) * _weighed(clue),
         because=f"the log of node {clue.node} itself says {words(symptom)}"
         if clue.node

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from relance.attribution.clues import Clue
 from relance.attribution.explanations import Explanation, Trust
+from relance.attribution.suspicions import heard_nodes
 from relance.attribution.symptoms import WAITED_FOR_OTHERS, words
 from relance.domain.faults import FaultDomain, RestartHint
 from relance.domain.verdicts import CaseFile, Presence, Strength, Suspect
@@ -25,7 +26,7 @@ def silence_explanations(case: CaseFile, clues: tuple[Clue, ...]) -> list[Explan
     waits = [clue for clue in clues if clue.hit.symptom in WAITED_FOR_OTHERS and not clue.outlived]
     if presence is None or not waits or len(case.nodes) < 2:  # noqa: PLR2004 - one node waits for nobody
         return []
-    cause, nodes = SILENT_NODE, _silent_nodes(case, presence)
+    cause, nodes = SILENT_NODE, _silent_nodes(case)
     if not nodes:
         cause, nodes = SILENT_RANK, _fell_silent(case, presence)
     if not nodes:
@@ -55,9 +56,8 @@ def silence_explanations(case: CaseFile, clues: tuple[Clue, ...]) -> list[Explan
     ]
 
 
-def _silent_nodes(case: CaseFile, presence: Presence) -> tuple[str, ...]:
-    heard = set(presence.nodes) | {case.rank_to_node[rank] for rank in presence.ranks if rank in case.rank_to_node}
-    known = heard & set(case.nodes)
+def _silent_nodes(case: CaseFile) -> tuple[str, ...]:
+    known = heard_nodes(case)
     silent = tuple(node for node in case.nodes if node not in known)
     return silent if len(known) > 1 and 0 < len(silent) <= _MOST * len(case.nodes) else ()
 

@@ -61,6 +61,25 @@ def is_shared(group: tuple[Clue, ...], case: CaseFile) -> bool:
     return is_widespread(group, case) or len(owners) >= _OTHER_OWNERS
 
 
+def is_local(group: tuple[Clue, ...], case: CaseFile) -> bool:
+    """Whether a row about a shared service shows on one node only, while others of the job were heard to be at work.
+
+    Then it is that node's way to the service that is broken (T001 to T012: self if alone, all if many nodes).
+    """
+    nodes = {clue.node for clue in group if clue.node is not None}
+    if group[0].hit.suspect is not SuspectKind.ALL or len(nodes) != 1 or not case.nodes or not nodes <= set(case.nodes):
+        return False
+    return bool(heard_nodes(case) - nodes)
+
+
+def heard_nodes(case: CaseFile) -> frozenset[str]:
+    """The nodes of the job that wrote lines of its output, themselves or by their ranks."""
+    if case.presence is None:
+        return frozenset()
+    by_rank = {case.rank_to_node[rank] for rank in case.presence.ranks if rank in case.rank_to_node}
+    return (frozenset(by_rank) | case.presence.nodes) & frozenset(case.nodes)
+
+
 def _is_alike(sign: FleetSign, hit: RuleHit, as_of: datetime) -> bool:
     near = abs((as_of - sign.at).total_seconds()) <= _FLEET_WINDOW_S
     return near and (sign.domain, sign.cause) == (hit.domain, hit.symptom)
@@ -72,6 +91,10 @@ def suspects_of(group: tuple[Clue, ...], case: CaseFile, others: tuple[Clue, ...
     kind = first.hit.suspect
     if first.hit.symptom in SAME_DEVICE_ONLY:
         return _one_each(((clue, clue.node) for clue in group if clue.hit.device), case, others)[:1]
+    if kind is SuspectKind.ALL and is_local(group, case):
+        heard = heard_nodes(case)
+        found = _one_each(((clue, clue.node) for clue in group), case, others)
+        return tuple(replace(item, strength=Strength.WEAK if item.node in heard else Strength.HARD) for item in found)
     if kind is SuspectKind.SELF or (kind is SuspectKind.PEER and first.of_scheduler):
         return _one_each(((clue, clue.node) for clue in group), case, others)
     if kind is SuspectKind.RANK:

@@ -25,6 +25,7 @@ from relance.watching.evidence.logs import FinishedLog, named
 from relance.watching.hearing import Ears
 from relance.watching.pipelines import Memory, Pipeline, new_memory, signs_of
 from relance.watching.runs import Start, starts_of
+from relance.watching.standstills import standstill_of
 
 __all__ = [
     "Context",
@@ -189,6 +190,7 @@ def cases_of(
     """The cases that attribution is asked about, one for each run, in order; `beside` is what lay beside the logs."""
     beside = beside or CaseEvidence()
     job = JobKey(cluster="logs", raw_id="0", submitted_at=now)
+    over = beside.job is not None and beside.job.state.is_over
     return tuple(
         CaseFile(
             incident_id="diagnosis",
@@ -197,7 +199,8 @@ def cases_of(
             nodes=context.nodes,
             rank_to_node=context.rank_to_node,
             job=beside.job,
-            findings=tuple(_with_pods(finding, beside.pods) for finding in run.findings),
+            findings=tuple(_with_pods(finding, beside.pods) for finding in run.findings)
+            or _standstill(AttemptKey(job=job, restart_count=count), run, None if over else finished.latest),
             node_views=beside.node_views,
             coverage=(*finished.coverage, *beside.coverage),
             signs=(*beside.signs, *finished.signs),
@@ -206,6 +209,11 @@ def cases_of(
         )
         for count, run in enumerate(finished.runs)
     )
+
+
+def _standstill(attempt: AttemptKey, run: Shown, latest: datetime | None) -> tuple[Finding, ...]:
+    found = standstill_of(attempt, run.progress, latest)
+    return () if found is None else (found,)
 
 
 def _with_pods(finding: Finding, pods: Mapping[str, str]) -> Finding:

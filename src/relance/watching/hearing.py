@@ -65,10 +65,11 @@ class Ears:
         )  # fmt: skip
 
     def latest(self) -> datetime | None:
-        """The latest time that any line near the end of a log bears."""
+        """The latest time that any line near the end of a log of the job or its scheduler bears."""
         times = (
             at
-            for name in self._of
+            for name, block in self._of.items()
+            if block.scope in (Scope.APPLICATION, Scope.SCHEDULER)
             for line in self._lines(self._tails.get(name) or self._heads[name])
             if (at := read_time(line, read_at=self.now)) is not None
         )

@@ -1,0 +1,43 @@
+"""Standstill: in finished logs, steps that ended long before the lines of others about the same job did.
+
+A log that simply ends says nothing: it may have been cut there. But where the scheduler or an agent still tells of the
+job long after its last step, and nothing says that it failed or finished, it stood still.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from relance.domain.findings import Certainty, Finding, FindingKind
+from relance.domain.keys import AttemptKey, stable_id
+from relance.domain.progress import Phase, Progress
+
+LEAST = timedelta(minutes=10)
+"""Below this it may be any pause (design 8: with nothing but the log, long)."""
+_MEDIANS = 20.0
+_PAUSES = 3.0
+
+
+def standstill_of(attempt: AttemptKey, progress: Progress, latest: datetime | None) -> Finding | None:
+    """The finding of a hang, if the last step is that long before `latest`, the last line about the job."""
+    last = progress.step_at
+    if last is None or latest is None or progress.phase in (Phase.ENDING, Phase.SAVING):
+        return None
+    limit_s = max(
+        LEAST.total_seconds(), _MEDIANS * (progress.median_step_s or 0.0), _PAUSES * (progress.longest_pause_s or 0.0)
+    )
+    silent_s = (latest - last).total_seconds()
+    if silent_s < limit_s:
+        return None
+    return Finding(
+        id=stable_id("f", attempt, "standstill", str(last)),
+        attempt=attempt,
+        detector="standstill",
+        kind=FindingKind.HANG,
+        certainty=Certainty.CONFIRMED,
+        symptom="hang_no_progress",
+        summary=f"no step for {silent_s / 60:.0f} minutes after step {progress.step}, while others told of the job",
+        first_evidence_at=last,
+        symptom_at=last,
+        progress=progress,
+    )
