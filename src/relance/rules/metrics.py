@@ -21,7 +21,7 @@ _PEERS_STEP_S = 15.0
 """Peers are compared in steps of the usual time between two scrapes."""
 _STALE_S = 600.0
 """A value older than this says nothing about now."""
-_FEWEST_PEERS = 3
+_FEWEST_SERIES = 3
 _NEARLY_ALL = 0.8
 _VANISHED_S = 120.0
 _Check = Callable[[Series, Point], bool]
@@ -141,7 +141,7 @@ class _Peers:
     def at(self, point: Point) -> Sequence[float]:
         """All values at that time, this series' own too, in order; too few of them say nothing."""
         found = self._steps.get(int(point.at // _PEERS_STEP_S), ())
-        return found if len(found) > _FEWEST_PEERS else ()
+        return found if len(found) >= _FEWEST_SERIES else ()
 
     def go_on_after(self, series: Series) -> int:
         """How many other nodes' series went on well after this one's end."""
