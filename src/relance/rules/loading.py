@@ -23,14 +23,19 @@ _AnyRule = TypeVar("_AnyRule", Rule, DerivedRule, MetricRule)
 _EveryRule = Rule | DerivedRule | MetricRule
 
 
-class _Loader(yaml.SafeLoader):
+_SAFE_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""libyaml's where PyYAML has it: the packaged rules are read ten times as fast."""
+
+
+class _Loader(_SAFE_LOADER):  # type: ignore[misc] # which of the two is known at run time only
     """YAML as people mean it: `no` and `on` are words, and a key that is there twice is an error."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 - as the base has it
         keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
         if twice := next((key for at, key in enumerate(keys) if key in keys[:at]), None):
             raise yaml.constructor.ConstructorError(None, None, f"the key {twice!r} is there twice", node.start_mark)
-        return super().construct_mapping(node, deep)
+        made: dict[Any, Any] = super().construct_mapping(node, deep)
+        return made
 
 
 _Loader.yaml_implicit_resolvers = {
