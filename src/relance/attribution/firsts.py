@@ -41,6 +41,8 @@ def _agrees(clue: Clue, best: Explanation) -> bool:
         return _is_same_end(clue, first)
     if clue.hit.symptom in PRECURSORS.get(best.cause, ()):
         return clue.hit.file == first.hit.file
+    if clue.of_host and clue.hit.symptom == best.cause and clue.node == first.node:
+        return True
     if not clue.may_be_cause or clue.hit.scope is Scope.NOTES:
         return False
     own = clue.hit.domain in _OWN and best.domain in _OWN
@@ -55,14 +57,15 @@ def _is_same_end(clue: Clue, death: Clue) -> bool:
     ours, its = death.hit.captures, clue.hit.captures
     if "pid" in ours and "pid" in its:
         return ours["pid"] == its["pid"]
-    return clue.rank == death.rank and clue.rank is not None
+    other_rank = clue.rank is not None and death.rank is not None and clue.rank != death.rank
+    return not other_rank and clue.node == death.node and clue.hit.symptom in (death.hit.symptom, *PROCESS_EXITS)
 
 
 def _is_there(clue: Clue, best: Explanation) -> bool:
     """Whether a clue is on one of the suspects, or of the same many, at about the same time."""
     suspects = {suspect.node for suspect in best.suspects}
     first = best.first
-    if suspects and clue.node not in suspects:
+    if suspects and clue.node not in suspects and not (clue.node is None and clue.role is Role.ROOT):
         return False
     return (
         first is None or not (clue.timed and first.timed) or abs((clue.at - first.at).total_seconds()) <= _SAME_EVENT_S
@@ -74,7 +77,8 @@ def _earliest(first: Clue, agreeing: Iterable[Clue]) -> Clue:
     chosen = first
     for clue in agreeing:
         apart_s = (chosen.at - clue.at).total_seconds() if clue.timed and chosen.timed else 0.0
-        if clue.hit.file == chosen.hit.file and abs(apart_s) <= _WRITTEN_TOGETHER_S:
+        one_end = clue.is_death and chosen.is_death
+        if clue.hit.file == chosen.hit.file and (one_end or abs(apart_s) <= _WRITTEN_TOGETHER_S):
             earlier = clue.hit.offset < chosen.hit.offset
         elif clue.timed and chosen.timed:
             earlier = apart_s > 0

@@ -9,7 +9,7 @@ from relance.attribution.clues import Clue, lead_s
 from relance.attribution.explanations import Explanation, Trust
 from relance.attribution.suspicions import alike, is_local, is_shared, is_widespread, suspects_of
 from relance.attribution.symptoms import ORDERS_OF_THE_DRIVER, words
-from relance.domain.faults import FaultDomain, RestartHint, Role
+from relance.domain.faults import FaultDomain, RestartHint, Role, SuspectKind
 from relance.domain.verdicts import CaseFile, Strength, Suspect
 from relance.domain.views import JobState, NodeState, NodeView
 
@@ -57,7 +57,10 @@ def node_explanations(case: CaseFile, clues: tuple[Clue, ...]) -> tuple[Explanat
         clue for clue in clues
         if clue.of_scheduler and clue.role is Role.ROOT and clue.hit.domain in _HOST_DOMAINS
     ]  # fmt: skip
-    found = [_of_statement(clue, case, clues) for clue in told[:1]]
+    by_symptom: dict[str, Clue] = {}
+    for clue in sorted(told, key=lambda item: (item.node is None, item.hit.suspect is SuspectKind.NONE)):
+        by_symptom.setdefault(clue.hit.symptom, clue)
+    found = [_of_statement(clue, case, clues) for clue in by_symptom.values()]
     found += [_of_state(view, case) for view in case.node_views if _is_lost(view, case)]
     job = case.job
     if not found and job is not None and job.state in (JobState.NODE_FAIL, JobState.BOOT_FAIL):

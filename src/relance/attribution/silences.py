@@ -9,7 +9,7 @@ from __future__ import annotations
 from relance.attribution.clues import Clue
 from relance.attribution.explanations import Explanation, Trust
 from relance.attribution.suspicions import heard_nodes
-from relance.attribution.symptoms import WAITED_FOR_OTHERS, words
+from relance.attribution.symptoms import WAITED_FOR_OTHERS, WAITED_IN_COLLECTIVE, words
 from relance.domain.faults import FaultDomain, RestartHint
 from relance.domain.verdicts import CaseFile, Presence, Strength, Suspect
 
@@ -24,9 +24,13 @@ def silence_explanations(case: CaseFile, clues: tuple[Clue, ...]) -> list[Explan
     """The nodes or ranks that were missed, if few were and the others said that they waited."""
     presence = case.presence
     waits = [clue for clue in clues if clue.hit.symptom in WAITED_FOR_OTHERS and not clue.outlived]
-    if presence is None or not waits or len(case.nodes) < 2:  # noqa: PLR2004 - one node waits for nobody
+    inside = [clue for clue in clues if clue.hit.symptom in WAITED_IN_COLLECTIVE and not clue.outlived]
+    if presence is None or not (waits or inside) or len(case.nodes) < 2:  # noqa: PLR2004 - one node waits for nobody
         return []
     cause, nodes = SILENT_NODE, _silent_nodes(case)
+    if not waits and len(nodes) != 1:
+        nodes = ()  # many ranks wait without a word in the log; that one whole node said nothing is rare
+    waits = waits or inside
     if not nodes:
         cause, nodes = SILENT_RANK, _fell_silent(case, presence)
     if not nodes:

@@ -111,7 +111,7 @@ def strength_of(clue: Clue, node: str, others: tuple[Clue, ...]) -> Strength:
     if clue.role is Role.ROOT and hint:
         return Strength.HARD
     second = any(
-        other.node == node and other.may_be_cause and other.of_host is not clue.of_host
+        other.node == node and other.may_be_cause and other.hit.scope is not clue.hit.scope
         and not other.outlived and other.hit.restart is RestartHint.EXCLUDE
         for other in others
     )  # fmt: skip

@@ -79,11 +79,12 @@ WAITED_IN_COLLECTIVE = frozenset({
 })  # fmt: skip
 """A rank that waited in a collective."""
 
-WAITED_FOR_OTHERS = WAITED_IN_COLLECTIVE | {
+WAITED_FOR_OTHERS = frozenset({
     "barrier_rank_missing", "hang", "jax_barrier_timeout", "nccl_bootstrap_timeout", "nccl_init_rank0_lost",
-    "rendezvous_failed", "store_connect_timeout", "store_key_timeout", "store_unreachable", "xla_rendezvous_wait",
-}  # fmt: skip
-"""Somebody who waited for others, in a collective or before the first."""
+    "rendezvous_failed", "store_clients_missing", "store_connect_timeout", "store_key_timeout", "store_unreachable",
+    "xla_rendezvous_wait",
+})  # fmt: skip
+"""Somebody who waited for others, not in a collective: most often before the first."""
 
 OUT_OF_MEMORY = frozenset({"cgroup_oom", "cuda_oom", "device_oom", "host_oom", "nccl_gpu_oom", "dataloader_killed"})
 """Memory that ran out: the next try may fit, so that all ranks ran out is no proof that it will again."""

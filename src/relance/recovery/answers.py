@@ -10,7 +10,7 @@ from relance.attribution import faults_sentence
 from relance.domain.advice import NEEDS_A_PERSON
 from relance.domain.clocks import time_to_step_s
 from relance.domain.events import IncidentEnd
-from relance.domain.faults import Remedy, Role
+from relance.domain.faults import Remedy
 from relance.domain.findings import Coverage
 from relance.domain.incidents import Incident, IncidentState
 from relance.domain.keys import AttemptKey
@@ -108,11 +108,8 @@ def fault(incident: Incident | None) -> str:
 
 
 def first_quote(verdict: Verdict | None) -> Quote | None:
-    """The first line that shows it: the earliest root, else the first piece of evidence."""
-    if verdict is None or not verdict.evidence:
-        return None
-    roots = [hit for hit in verdict.evidence if hit.role is Role.ROOT]
-    return quote_of(min(roots, key=lambda hit: hit.when) if roots else verdict.evidence[0])
+    """The line where the cause first shows: attribution puts it in front."""
+    return quote_of(verdict.evidence[0]) if verdict is not None and verdict.evidence else None
 
 
 def quoted(quote: Quote) -> str:
