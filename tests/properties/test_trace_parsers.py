@@ -27,7 +27,7 @@ from tests.unit.traces.worlds import Fault, Run
 RUN = Run(Fault(stops={6: 12}))
 DUMPS = [RUN.dump(rank) for rank in range(16)]
 SAMPLES: list[bytes] = [
-    *(file.data for form in ("pickle", "json", "old") for file in RUN.files(form=form)[5:7]),
+    *(file.data for form in ("torch", "json", "old") for file in RUN.files(form=form)[5:7]),
     pickle.dumps(DUMPS[0], 4),
     json.dumps(lose(world(), 2)).encode(),
     (mismatch() + mismatch()).encode(),

@@ -9,6 +9,7 @@ and hash tuples nested without end; here a key is a text or a number, and the me
 from __future__ import annotations
 
 import pickle
+import re
 import struct
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -26,6 +27,12 @@ MAX_NUMBER_BYTES = 32
 _REMEDY = "Copy the dump again from the job's own folder; Relance reads dumps of plain data only."
 _KEYS = (str, int, float, type(None))
 _MARK = object()
+_MOST_BUILT_BYTES = 8 * 1024 * 1024
+_CONTAINERS = pickle.EMPTY_DICT + pickle.EMPTY_LIST
+_REMEMBERED = rb"(?:h.|j.{4})"
+_FLAT = rb"\}\((?:" + _REMEMBERED + rb"(?:[hK].|M..|[jJ].{4}|[N\x88\x89])){1,64}+u"
+_REPEATED = re.compile(_FLAT + rb"|\]\((?:" + _FLAT + rb"){1,256}+e", re.DOTALL)
+"""A dictionary of remembered texts and numbers, such as a frame, or a list of such: PyTorch writes them many times."""
 
 
 def is_pickle(head: bytes) -> bool:
@@ -55,7 +62,7 @@ def read_pickle(data: bytes) -> Any:  # noqa: ANN401 - whatever the file holds
 class _Reader:
     """One pickle being read: a stack, the places of its marks, and a memo."""
 
-    __slots__ = ("_values", "at", "data", "memo", "stack")
+    __slots__ = ("_built", "_built_bytes", "_ends", "_values", "at", "data", "memo", "stack")
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -63,11 +70,18 @@ class _Reader:
         self.stack: list[Any] = []
         self.memo: dict[int, Any] = {}
         self._values = 0
+        self._built: dict[bytes, Any] = {}
+        self._built_bytes = 0
+        self._ends: dict[int, bytes] = {}
 
     def read(self) -> Any:  # noqa: ANN401 - whatever the file holds
-        data = self.data
+        data, repeated = self.data, _REPEATED.match
         for _ in range(MAX_OPERATIONS):
             code = data[self.at]
+            if code in _CONTAINERS:
+                found = repeated(data, self.at)
+                if found is not None and self._take_again(found[0]):
+                    continue
             self.at += 1
             if code == _STOP:
                 return self._result()
@@ -80,6 +94,27 @@ class _Reader:
         raise UnreadableTraceError(
             "The dump holds too many values. Write dumps with fewer entries (TORCH_NCCL_TRACE_BUFFER_SIZE)."
         )
+
+    def _take_again(self, written: bytes) -> bool:
+        """Take the container that the same operations built before, if they did.
+
+        The frames of stacks repeat thousands of times. They hold remembered texts and numbers only, so that the same
+        operations mean the same as long as nothing is remembered anew.
+        """
+        built = self._built.get(written)
+        if built is None:
+            self._ends[self.at + len(written)] = written
+            return False
+        self.stack.append(built)
+        self.at += len(written)
+        return True
+
+    def filled(self) -> None:
+        """Keep the container on top of the stack, if the operations that built it may come again."""
+        written = self._ends.pop(self.at, None)
+        if written is not None and self._built_bytes < _MOST_BUILT_BYTES:
+            self._built[written] = self.stack[-1]
+            self._built_bytes += len(written)
 
     def _result(self) -> Any:  # noqa: ANN401 - whatever the file holds
         if len(self.stack) != 1 or self.stack[0] is _MARK:
@@ -137,6 +172,9 @@ class _Reader:
             raise IndexError
         if index not in self.memo:
             self._values += 1
+        else:
+            self._built.clear()
+            self._ends.clear()
         self.memo[index] = self.stack[-1]
 
     def memoize(self) -> None:
@@ -190,6 +228,12 @@ class _Reader:
         """Append all values since the mark to the list below it."""
         values = self.since_mark()
         self.top(list).extend(values)
+        self.filled()
+
+    def set_all(self) -> None:
+        """Put all pairs since the mark into the dictionary below it."""
+        self.set_items(self.since_mark())
+        self.filled()
 
     def whole(self, size: int) -> None:
         """A whole number of so many bytes."""
@@ -253,7 +297,7 @@ _BY_CODE: Mapping[int, Callable[[_Reader], object]] = {
         (pickle.TUPLE2, lambda reader: reader.tuple_of(2)),
         (pickle.TUPLE3, lambda reader: reader.tuple_of(3)),
         (pickle.SETITEM, _Reader.set_item),
-        (pickle.SETITEMS, lambda reader: reader.set_items(reader.since_mark())),
+        (pickle.SETITEMS, _Reader.set_all),
         (pickle.APPEND, _Reader.append),
         (pickle.APPENDS, _Reader.append_all),
         (pickle.BINPUT, lambda reader: reader.put(reader.number(_U1))),

@@ -45,7 +45,7 @@ def signs_of_stacks(stacks: Iterable[Stack]) -> tuple[TraceSign, ...]:
 
 
 def _numbered(stacks: Sequence[Stack]) -> Sequence[Stack]:
-    """Stacks with ranks from their files' names, where these number all processes from 0 on: `stack_0.txt` and so on."""
+    """Stacks with ranks from their files' names, where these number all from 0 on: `stack_0.txt` and so on."""
     numbers = {stack.file: rank_of_name(stack.file) for stack in stacks}
     told = sorted(number for number in numbers.values() if number is not None)
     if (

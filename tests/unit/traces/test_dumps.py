@@ -12,11 +12,27 @@ from relance.traces import pickles
 from relance.traces.dumps import read_dump
 from relance.traces.pickles import MAX_PICKLE_BYTES, read_pickle
 from relance.traces.signs import TraceFile, UnreadableTraceError
+from tests.unit.traces.worlds import pickled
 
 PLAIN: list[Any] = [
     {"a": [1, -1, 2**40, -(2**70), 1.5, None, True, False]}, [], {}, (), (1,), (1, 2), (1, 2, 3), (1, 2, 3, 4),
     "é\ud800", b"raw", [["x"] * 3] * 3, {"n": {"n": {"n": ()}}}, [list(range(300))] * 2,
 ]  # fmt: skip
+
+
+def test_what_pytorch_writes_again_and_again_is_read_as_python_reads_it() -> None:
+    frames = [{"name": f"f{at % 3}", "filename": f"/srv/{at % 2}.py", "line": at % 5} for at in range(12)]
+    value = {
+        "entries": [{"frames": frames[at % 4 :], "seq": at, "done": bool(at % 2)} for at in range(30)],
+        "more": frames,
+    }
+    assert read_pickle(pickled(value)) == value == pickle.loads(pickled(value))  # noqa: S301 - our own
+
+
+def test_the_same_operations_mean_something_else_once_something_else_is_remembered() -> None:
+    text, again = b"X\x01\x00\x00\x00%cq\x00", b"}(h\x00K\x01u"
+    data = b"\x80\x02](" + text % ord("a") + again + again + text % ord("b") + again + b"e."
+    assert read_pickle(data) == ["a", {"a": 1}, {"a": 1}, "b", {"b": 1}] == pickle.loads(data)  # noqa: S301 - our own
 
 
 class Evil:
@@ -46,7 +62,7 @@ def bombs() -> dict[str, bytes]:
         "a text of a terabyte": proto + b"\x8d" + (2**40).to_bytes(8, "little") + b".",
         "a number of a megabyte": proto + b"\x8b" + (2**20).to_bytes(4, "little") + b"\x7f" * 2**20 + b".",
         "a number in words": proto + b"I" + b"9" * 100_000 + b"\n.",
-        "lists without end": proto + b"]" * 2_100_000 + b".",
+        "lists without end": proto + b"]" * 200_000 + b".",
         "marks without end": proto + b"(" * 300_000 + b".",
         "tuples nested without end": proto + b")" + b"\x85" * 200_000 + b".",
         "a key nested without end": proto + b"})" + b"\x85" * 200_000 + b"K\x01s.",
@@ -70,11 +86,12 @@ def refused_soon(data: bytes) -> None:
     began = time.monotonic()
     with pytest.raises(UnreadableTraceError, match=r"\. \S"):
         read_dump(TraceFile(name="nccl_trace_rank_0", data=data))
-    assert time.monotonic() - began < 30  # seconds on a busy machine; two when it is idle
+    assert time.monotonic() - began < 30  # far less, unless the machine is busy
 
 
 @pytest.mark.parametrize("name", bombs())
-def test_what_is_more_than_data_is_refused_soon(name: str) -> None:
+def test_what_is_more_than_data_is_refused_soon(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pickles, "MAX_VALUES", 100_000)
     refused_soon(bombs()[name])
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import struct
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
@@ -189,7 +190,7 @@ class Run:
             ],
         }
 
-    def files(self, *, without: tuple[int, ...] = (), form: str = "pickle", **how: bool) -> list[TraceFile]:
+    def files(self, *, without: tuple[int, ...] = (), form: str = "torch", **how: bool) -> list[TraceFile]:
         """The dumps as files."""
         return [file(rank, self.dump(rank, **how), form) for rank in range(WORLD) if rank not in without]
 
@@ -221,7 +222,7 @@ def entry(call: Call, number: int, rank: int, *, started: bool = False) -> dict[
     }
 
 
-def file(rank: int, dump: dict[str, Any], form: str = "pickle") -> TraceFile:
+def file(rank: int, dump: dict[str, Any], form: str = "torch") -> TraceFile:
     if form == "json":
         for status in dump["pg_status"].values():
             status.update({key: str(value) for key, value in status.items()})
@@ -239,4 +240,51 @@ def file(rank: int, dump: dict[str, Any], form: str = "pickle") -> TraceFile:
             for each in dump["entries"]
         ]
         return TraceFile(name=f"trace{rank}", data=pickle.dumps({"entries": old, "pg_config": dump["pg_config"]}, 2))
-    return TraceFile(name=f"nccl_trace_rank_{rank}", data=pickle.dumps(dump, 2))
+    data = pickle.dumps(dump, 4) if form == "python" else pickled(dump)
+    return TraceFile(name=f"nccl_trace_rank_{rank}", data=data)
+
+
+def pickled(value: object) -> bytes:
+    """A pickle as PyTorch writes it: of all values only texts are remembered."""
+    parts, memo = [b"\x80\x02"], dict[str, int]()
+    write(value, parts, memo)
+    return b"".join([*parts, b"."])
+
+
+def write(value: object, parts: list[bytes], memo: dict[str, int]) -> None:
+    match value:
+        case None:
+            parts.append(b"N")
+        case bool():
+            parts.append(b"\x88" if value else b"\x89")
+        case int():
+            parts.append(number(value))
+        case str() if value in memo:
+            parts.append(indexed(b"hj", memo[value]))
+        case str():
+            raw = value.encode()
+            memo[value] = len(memo)
+            parts += [b"X" + struct.pack("<I", len(raw)) + raw, indexed(b"qr", memo[value])]
+        case list() | tuple():
+            parts.append(b"(" if isinstance(value, tuple) else b"](")
+            for each in value:
+                write(each, parts, memo)
+            parts.append(b"t" if isinstance(value, tuple) else b"e")
+        case dict():
+            parts.append(b"}(")
+            for each in (each for pair in value.items() for each in pair):
+                write(each, parts, memo)
+            parts.append(b"u")
+        case _:
+            raise TypeError(value)
+
+
+def number(value: int) -> bytes:
+    for low, high, code, layout in ((0, 2**8, b"K", "<B"), (0, 2**16, b"M", "<H"), (-(2**31), 2**31, b"J", "<i")):
+        if low <= value < high:
+            return code + struct.pack(layout, value)
+    return b"\x8a\x08" + struct.pack("<q", value)
+
+
+def indexed(codes: bytes, index: int) -> bytes:
+    return codes[:1] + bytes([index]) if index < 256 else codes[1:] + struct.pack("<I", index)
