@@ -9,12 +9,12 @@ from relance.attribution.collectives import collective_explanations
 from relance.attribution.explanations import Explanation, Trust
 from relance.attribution.intents import is_wish
 from relance.attribution.silences import silence_explanations
-from relance.attribution.spreads import spread_of
-from relance.attribution.suspicions import alike, is_shared, is_widespread, suspects_of
+from relance.attribution.spreads import Spread, spread_of
+from relance.attribution.suspicions import alike, is_shared, suspects_of
 from relance.attribution.symptoms import CLASSLESS_KILLS, SAME_DEVICE_ONLY, TERM_SIGNALS, words
 from relance.domain.faults import FaultDomain, RestartHint, Role, SuspectKind
 from relance.domain.findings import Certainty, Finding, FindingKind
-from relance.domain.verdicts import CaseFile, Strength, Suspect
+from relance.domain.verdicts import CaseFile
 from relance.domain.views import JobState, JobView
 
 _POINTERS = (SuspectKind.RANK, SuspectKind.PEER)
@@ -84,34 +84,23 @@ def _firsts(clues: Iterable[Clue]) -> tuple[Clue, ...]:
 def _of_clue(clue: Clue, case: CaseFile, clues: tuple[Clue, ...]) -> Explanation:
     hit = clue.hit
     group = alike(clue, clues)
-    spread = spread_of(group, case)
-    wide = is_widespread(group, case) and not spread.on_one_node
-    shared = is_shared(group, case) and not spread.on_one_node
+    spread = spread_of(group, case, clues)
+    shared = is_shared(group, case) and not spread.suspects
     no_class = hit.symptom in CLASSLESS_KILLS
-    nobody = wide or shared or no_class or (_is_no_nodes_fault(clue) and not spread.on_one_node)
+    nobody = spread.wide or shared or no_class or _is_no_nodes_fault(clue)
     trust, confidence = _standing(clue)
     return Explanation(
         trust=trust,
         domain=FaultDomain.UNKNOWN if no_class else _domain(spread.domain),
         cause=hit.symptom,
         hint=RestartHint.NOTHING if no_class else spread.hint,
-        confidence=confidence * (0.6 + 0.4 * min(1.0, max(0.0, hit.weight))) + (0.05 if wide else 0.0),
-        because=_because(clue, group, wide=wide, on_one_node=spread.on_one_node),
+        confidence=confidence * (0.6 + 0.4 * min(1.0, max(0.0, hit.weight))) + (0.05 if spread.wide else 0.0),
+        because=_because(clue, group, spread),
         at=clue.at,
         clues=group,
-        suspects=_suspects(group, case, clues, on_one_node=spread.on_one_node) if not nobody else (),
+        suspects=spread.suspects or (() if nobody else suspects_of(group, case, clues)),
         shared=shared,
     )
-
-
-def _suspects(
-    group: tuple[Clue, ...], case: CaseFile, clues: tuple[Clue, ...], *, on_one_node: bool
-) -> tuple[Suspect, ...]:
-    if not on_one_node:
-        return suspects_of(group, case, clues)
-    reason = f"only its ranks show {words(group[0].hit.symptom)}"
-    nodes = dict.fromkeys(clue.node for clue in group if clue.node is not None)
-    return tuple(Suspect(node=node, strength=Strength.WEAK, reason=reason) for node in nodes)
 
 
 def _domain(told: FaultDomain) -> FaultDomain:
@@ -133,13 +122,13 @@ def _standing(clue: Clue) -> tuple[Trust, float]:
     return Trust.ROOT, 0.9
 
 
-def _because(clue: Clue, group: tuple[Clue, ...], *, wide: bool, on_one_node: bool) -> str:
+def _because(clue: Clue, group: tuple[Clue, ...], spread: Spread) -> str:
     what = words(clue.hit.symptom)
     ranks = len({item.rank for item in group if item.rank is not None})
-    if wide and ranks > 1:
+    if spread.wide and ranks > 1:
         return f"{ranks} ranks show {what} at once"
-    if on_one_node:
-        return f"only ranks of {clue.node} show {what}"
+    if spread.suspects:
+        return spread.suspects[0].reason
     where = f"rank {clue.rank}" if clue.rank is not None else (f"node {clue.node}" if clue.node else "the output")
     return f"{where} shows {what} before anything else"
 

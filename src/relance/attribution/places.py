@@ -38,24 +38,26 @@ def node_of(hit: RuleHit, case: CaseFile) -> str | None:
         return named
     if hit.node is not None:
         return node_named(hit.node, case.nodes) if case.nodes else hit.node
+    host = node_named(hit.captures.get("host"), case.nodes)
+    if host is not None and _is_of_task(hit):
+        return host
     placed = _node_of_rank(rank_of(hit), case)
     if placed is not None:
         return placed
-    host = node_named(hit.captures.get("host"), case.nodes)
     if host is not None:
         return host
     return case.nodes[0] if len(case.nodes) == 1 else None
-
-
-def peer_of(hit: RuleHit, case: CaseFile) -> str | None:
-    """The node at the other end that a hit names."""
-    return node_named(hit.captures.get("peer"), case.nodes)
 
 
 def node_of_named_rank(hit: RuleHit, case: CaseFile) -> str | None:
     """The node of the rank that the text points at, which need not be the rank that wrote it."""
     pointed = _number(hit, "rank")
     return _node_of_rank(pointed if pointed is not None else rank_of(hit), case)
+
+
+def _is_of_task(hit: RuleHit) -> bool:
+    """Whether the rank is only srun's number of the task, which is a rank only where a task is one."""
+    return "rank" not in hit.captures and hit.captures.get("task") == str(hit.rank)
 
 
 def _node_of_rank(rank: int | None, case: CaseFile) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -9,7 +10,7 @@ from datetime import datetime, timedelta
 from relance.attribution.clues import CAUSES, HOST_SCOPES, Clue, lead_s
 from relance.attribution.companions import beside_others
 from relance.attribution.places import node_named, node_of, rank_of
-from relance.attribution.symptoms import NOT_FAULTS, PROCESS_DEATHS, PROCESS_EXITS, WRAPPERS, cancels
+from relance.attribution.symptoms import FLAPPING, NOT_FAULTS, PROCESS_DEATHS, PROCESS_EXITS, WRAPPERS, cancels
 from relance.domain.faults import FaultDomain, Role
 from relance.domain.findings import RuleHit
 from relance.domain.progress import Progress
@@ -129,6 +130,7 @@ def _outlived(clue: Clue, progress: Progress | None) -> Clue:
 
 
 def _without_recovered(clues: tuple[Clue, ...]) -> tuple[Clue, ...]:
+    """Without what came back; a link that came back twice may go again (N011)."""
     recoveries = [clue for clue in clues if clue.role is Role.RECOVERY]
 
     def taken_back(clue: Clue) -> bool:
@@ -139,7 +141,15 @@ def _without_recovered(clues: tuple[Clue, ...]) -> tuple[Clue, ...]:
             for other in recoveries
         )
 
-    return tuple(replace(clue, role=Role.CONTEXT) if taken_back(clue) else clue for clue in clues)
+    flapped = Counter(clue.node for clue in clues if clue.hit.symptom in FLAPPING and taken_back(clue))
+
+    def left(clue: Clue) -> Clue:
+        if not taken_back(clue):
+            return clue
+        again = clue.hit.symptom in FLAPPING and flapped[clue.node] > 1
+        return replace(clue, role=Role.MAYBE if again else Role.CONTEXT)
+
+    return tuple(left(clue) for clue in clues)
 
 
 def _after_teardown(clues: tuple[Clue, ...]) -> tuple[Clue, ...]:

@@ -1,40 +1,65 @@
 """How far a fault of the program spread: on all ranks it is the program's, on one node's alone it is that node's.
 
-The same fault on several nodes within seconds cannot come of them, and happens again (signatures.md 20.7, A048).
+The same fault on several nodes within seconds cannot come of them, and happens again (signatures.md 20.7, A048). And a
+fault that is the program's as a rule is the GPU's where the same GPU has it again and again, and no other (20.9).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from relance.attribution.clues import Clue
-from relance.attribution.suspicions import is_widespread
-from relance.attribution.symptoms import ON_ONE_NODE, OUT_OF_MEMORY
+from relance.attribution.suspicions import common_end, is_widespread
+from relance.attribution.symptoms import ON_ONE_NODE, OUT_OF_MEMORY, SAME_DEVICE_ONLY, words
 from relance.domain.faults import FaultDomain, RestartHint
-from relance.domain.verdicts import CaseFile
+from relance.domain.verdicts import CaseFile, Strength, Suspect
 
 _OWN = (FaultDomain.APPLICATION, FaultDomain.USER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """What the spread of a group of like clues makes of what the pack says of one of them."""
+    """What the spread of a group of like clues makes of what the pack says of one of them.
+
+    `wide` says that none of the places can be the cause. `suspects` are the nodes that only the spread makes suspect.
+    """
 
     domain: FaultDomain
     hint: RestartHint
-    on_one_node: bool = False
-    """Only ranks of one node among several show it, so that this node is suspect."""
+    wide: bool = False
+    suspects: tuple[Suspect, ...] = ()
 
 
-def spread_of(group: tuple[Clue, ...], case: CaseFile) -> Spread:
+def spread_of(group: tuple[Clue, ...], case: CaseFile, clues: Iterable[Clue]) -> Spread:
     """What to make of the first clue of a group, by where the others of it are."""
     hit = group[0].hit
+    everything = tuple(clues)
+    if hit.symptom in SAME_DEVICE_ONLY and (one_gpu := _same_device(hit.symptom, everything)):
+        return Spread(domain=FaultDomain.HARDWARE, hint=RestartHint.EXCLUDE, suspects=one_gpu)
     if hit.symptom in ON_ONE_NODE and _is_of_one_node(group, case):
-        return Spread(domain=ON_ONE_NODE[hit.symptom], hint=RestartHint.EXCLUDE, on_one_node=True)
+        reason = f"only its ranks show {words(hit.symptom)}"
+        found = tuple(Suspect(node=node, strength=Strength.WEAK, reason=reason) for node in sorted(_nodes(group)))
+        return Spread(domain=ON_ONE_NODE[hit.symptom], hint=RestartHint.EXCLUDE, suspects=found)
+    wide = is_widespread(group, case) and common_end(group, case, everything) is None
     again = hit.restart is RestartHint.ONCE and hit.domain in _OWN and hit.symptom not in OUT_OF_MEMORY
-    if again and len(_nodes(group)) > 1 and is_widespread(group, case):
-        return Spread(domain=hit.domain, hint=RestartHint.NO)
-    return Spread(domain=hit.domain, hint=hit.restart)
+    hint = RestartHint.NO if again and wide and len(_nodes(group)) > 1 else hit.restart
+    return Spread(domain=hit.domain, hint=hint, wide=wide)
+
+
+def _same_device(symptom: str, clues: Iterable[Clue]) -> tuple[Suspect, ...]:
+    """The node whose one GPU had the fault under several processes, while no other GPU had it."""
+    told: dict[tuple[str | None, str | None], set[str]] = {}
+    for clue in clues:
+        if clue.hit.symptom == symptom and clue.of_host:
+            told.setdefault((clue.node, clue.hit.device), set()).add(clue.hit.captures.get("pid", ""))
+    if len(told) != 1:
+        return ()
+    ((node, device), processes) = next(iter(told.items()))
+    if node is None or device is None or len(processes - {""}) < 2:  # noqa: PLR2004 - again is twice
+        return ()
+    reason = f"{words(symptom)} on {device} under {len(processes)} processes, and on no other GPU"
+    return (Suspect(node=node, strength=Strength.HARD, reason=reason, device=device),)
 
 
 def _is_of_one_node(group: tuple[Clue, ...], case: CaseFile) -> bool:

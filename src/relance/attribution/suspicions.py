@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from relance.attribution.addresses import address_book, peer_of
 from relance.attribution.clues import Clue, lead_s
-from relance.attribution.places import node_of_named_rank, peer_of
+from relance.attribution.places import node_of_named_rank
 from relance.attribution.symptoms import SAME_DEVICE_ONLY, words
 from relance.domain.faults import FaultDomain, RestartHint, Role, SuspectKind
 from relance.domain.findings import RuleHit
@@ -58,7 +59,18 @@ def is_shared(group: tuple[Clue, ...], case: CaseFile) -> bool:
     if hit.domain not in _SHARED_DOMAINS:
         return False
     owners = {sign.owner for sign in case.fleet if _is_alike(sign, hit, case.as_of)}
-    return is_widespread(group, case) or len(owners) >= _OTHER_OWNERS
+    wide = is_widespread(group, case) and common_end(group, case, group) is None
+    return wide or len(owners) >= _OTHER_OWNERS
+
+
+def common_end(group: tuple[Clue, ...], case: CaseFile, others: Iterable[Clue]) -> str | None:
+    """The one node that all reporters of a fault between two nodes name, if several others do (20.12)."""
+    if group[0].hit.suspect not in (SuspectKind.PEER, SuspectKind.BOTH):
+        return None
+    partners = _partners(group, case, address_book(case, others))
+    most = max((len(names) for names in partners.values()), default=0)
+    busiest = [node for node, names in partners.items() if len(names) == most]
+    return busiest[0] if len(busiest) == 1 and most > 1 else None
 
 
 def is_local(group: tuple[Clue, ...], case: CaseFile) -> bool:
@@ -168,15 +180,11 @@ def _of_links(group: tuple[Clue, ...], case: CaseFile, others: tuple[Clue, ...])
 
     With neither, both ends are suspect, but weakly: there may be no spares for two.
     """
-    partners: dict[str, set[str]] = defaultdict(set)
-    spokesman: dict[str, Clue] = {}
-    for clue in group:
-        ends = {peer_of(clue.hit, case)}
-        both = ends | {clue.node}
-        for node in both if clue.hit.suspect is SuspectKind.BOTH else ends:
-            if node is not None:
-                spokesman.setdefault(node, clue)
-                partners[node] |= {other for other in both if other not in (None, node)}
+    book = address_book(case, others)
+    partners = _partners(group, case, book)
+    spokesman = {
+        node: next(clue for clue in group if node in (clue.node, peer_of(clue, case, book))) for node in partners
+    }  # fmt: skip
     most = max((len(names) for names in partners.values()), default=0)
     busiest = [node for node, names in partners.items() if len(names) == most]
     signed = [
@@ -186,3 +194,15 @@ def _of_links(group: tuple[Clue, ...], case: CaseFile, others: tuple[Clue, ...])
     found = tuple(_suspect(spokesman[node], node, case, others) for node in sorted(chosen))
     certain = len(chosen) == 1 or bool(signed)
     return found if certain else tuple(replace(suspect, strength=Strength.WEAK) for suspect in found)
+
+
+def _partners(group: tuple[Clue, ...], case: CaseFile, book: Mapping[str, str]) -> Mapping[str, set[str]]:
+    """With whom each node was seen in a fault between two nodes."""
+    partners: dict[str, set[str]] = defaultdict(set)
+    for clue in group:
+        ends = {peer_of(clue, case, book)}
+        both = ends | {clue.node}
+        for node in both if clue.hit.suspect is SuspectKind.BOTH else ends:
+            if node is not None:
+                partners[node] |= {other for other in both if other is not None and other != node}
+    return partners

@@ -60,6 +60,9 @@ RECOVERIES: Mapping[str, frozenset[str]] = {
 }
 """For each recovery row the rows that it cancels (20.14); any other `x_recovered` cancels rows that begin with `x_`."""
 
+FLAPPING = frozenset({"port_down"})
+"""A link that comes back: once is an event, again and again is a fault."""
+
 SAME_DEVICE_ONLY = frozenset({"gpu_page_fault", "gpu_sm_exception", "illegal_memory_access"})
 """Xid 13 and 31 and their echo in the program: the application's, unless the same GPU repeats (20.9)."""
 

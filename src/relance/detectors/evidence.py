@@ -19,6 +19,8 @@ BYTES: Final = 224 * 1024
 """All hits together, as they are stored: beyond the first, texts are cut short, beyond the second hits are only counted
 (design 13: 256 KiB of detector state)."""
 RANKS_AT_MOST: Final = 8192
+ADDRESSES_AT_MOST: Final = 64
+_ADDRESS: Final = "address "
 _TELLING: Final = (Role.ROOT, Role.MAYBE, Role.CASCADE, Role.CONTEXT)
 """The roles of rows that tell of their rank: a time-out's rank waited, a rank without one may be who was waited for."""
 _HIT_BYTES: Final = 600
@@ -48,7 +50,7 @@ class Evidence:
         """With one more hit: counted, and kept if it is a first or there is room."""
         counts = {**self.counts, hit.rule: self.counts.get(hit.rule, 0) + 1}
         counted = replace(self, counts=counts, ranks=self._ranks_with(hit))
-        new = _first_of(hit) - self.firsts
+        new = self._new_of(hit)
         if not new and (len(self.hits) >= MAX_HITS or self._kept(hit.rule) >= HITS_OF_A_RULE):
             return counted
         roomy = counted if len(self.hits) < MAX_HITS else _without_one(counted)
@@ -79,6 +81,12 @@ class Evidence:
             firsts=frozenset(key for hit in hits for key in _first_of(hit)),
             size_bytes=sum(_size(hit) for hit in hits),
         )
+
+    def _new_of(self, hit: RuleHit) -> frozenset[str]:
+        new = _first_of(hit) - self.firsts
+        if any(key.startswith(_ADDRESS) for key in new):
+            return new if sum(key.startswith(_ADDRESS) for key in self.firsts) < ADDRESSES_AT_MOST else frozenset()
+        return new
 
     def _kept(self, rule: str) -> int:
         return sum(hit.rule == rule for hit in self.hits)
@@ -139,8 +147,13 @@ def _first_of(hit: RuleHit) -> frozenset[str]:
 
 
 def _of_collective(hit: RuleHit) -> frozenset[str]:
-    """A collective that ranks were in, or a rank that waited for none: who disagrees shows by these (F011, P024)."""
+    """A collective that ranks were in, or a rank that waited for none: who disagrees shows by these (F011, P024).
+
+    And who an address is, by which others may speak of it later.
+    """
     seen = hit.captures
+    if hit.symptom == "nccl_address" and "address" in seen:
+        return frozenset({f"{_ADDRESS}{seen['address']}"})
     keys = [f"op {seen.get('seq')} {seen['op']} {seen.get('numel_in', '')}"] if "op" in seen else []
     if "enqueued" in seen and seen["enqueued"] == seen.get("completed"):
         keys.append(f"idle {hit.rank}")

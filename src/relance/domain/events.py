@@ -31,7 +31,7 @@ from relance.domain.fleet_events import (
 )
 from relance.domain.keys import AttemptKey, JobKey
 from relance.domain.stages import Stage
-from relance.domain.verdicts import Verdict
+from relance.domain.verdicts import Opinion, Verdict
 from relance.domain.views import Wish
 
 __all__ = [
@@ -72,6 +72,7 @@ __all__ = [
     "NodeEvent",
     "NodeExcluded",
     "NodeSuspected",
+    "OpinionGiven",
     "OutsideChangeSeen",
     "OwnerDisagreed",
     "ProgressResumed",
@@ -185,6 +186,14 @@ class VerdictReached:
     verdict: Verdict
     findings: int
     at: Stamp
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpinionGiven:
+    """An outside provider answered; it is kept beside the verdict, and may come when the incident is long over."""
+
+    incident_id: str
+    opinion: Opinion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -352,8 +361,8 @@ class AttachmentKept:
 
 JobEvent = (
     JobSeen | WishChanged | JobSwitched | OwnerDisagreed | AttemptStarted | AttemptEnded | AttemptMeasured
-    | FindingReported | IncidentOpened | FindingAttached | VerdictReached | AdviceIssued | AdviceApproved | AdviceDenied
-    | ActionPrepared | ActionStarted | ActionStepped | ActionSucceeded | ActionFailed | ActionUnknown | ActionAbandoned
+    | FindingReported | IncidentOpened | FindingAttached | VerdictReached | OpinionGiven | AdviceIssued | AdviceApproved
+    | AdviceDenied | ActionPrepared | ActionStarted | ActionStepped | ActionSucceeded | ActionFailed | ActionUnknown | ActionAbandoned
     | AttemptRestarted | ProgressResumed | IncidentClosed | OutsideChangeSeen | AttachmentKept
 )  # fmt: skip
 NodeEvent = NodeChanged | NodeSuspected | NodeExcluded | ExclusionEnded

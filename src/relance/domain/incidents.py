@@ -14,7 +14,7 @@ from relance.domain.faults import Remedy
 from relance.domain.keys import AttemptKey
 from relance.domain.ledgers import Verb
 from relance.domain.stages import EndRunning
-from relance.domain.verdicts import Verdict
+from relance.domain.verdicts import Opinion, Verdict
 
 
 class IncidentState(Enum):
@@ -57,6 +57,7 @@ def _stay(*states: IncidentState) -> dict[IncidentState, IncidentState]:
 TRANSITIONS: Mapping[type, Mapping[IncidentState, IncidentState]] = {
     e.FindingAttached: _stay(*_ALIVE),
     e.VerdictReached: _to(S.JUDGED, *_BEFORE_ACTION),
+    e.OpinionGiven: _stay(*(state for state in _ALIVE if state is not S.OPEN), S.CLOSED),
     e.AdviceIssued: _to(S.ADVISED, S.JUDGED, S.ADVISED, S.SETTLED),
     e.AdviceApproved: _stay(S.ADVISED),
     e.AdviceDenied: _stay(S.ADVISED),
@@ -238,6 +239,8 @@ def _apply(incident: Incident, event: e.JobEvent) -> Incident:  # noqa: C901, PL
                 judged_findings=event.findings,
                 times=replace(times, attribute=times.attribute or event.at),
             )
+        case e.OpinionGiven():
+            return _with_opinion(incident, event.opinion)
         case e.AdviceIssued():
             return replace(
                 incident,
@@ -272,6 +275,18 @@ def _apply(incident: Incident, event: e.JobEvent) -> Incident:  # noqa: C901, PL
         case _:
             message = f"{type(event).__name__} is not an event of an incident"
             raise ImpossibleEventError(message)
+
+
+_OPINIONS = 8
+"""So many providers' opinions are kept beside a verdict, the newest of each."""
+
+
+def _with_opinion(incident: Incident, opinion: Opinion) -> Incident:
+    if incident.verdict is None:
+        return incident
+    others = tuple(item for item in incident.verdict.opinions if item.provider != opinion.provider)
+    verdict = replace(incident.verdict, opinions=(*others, opinion)[-_OPINIONS:])
+    return replace(incident, verdict=verdict)
 
 
 def _advised(so_far: Advised, advice: Advice) -> Advised:

@@ -24,7 +24,7 @@ _MARKED = re.compile(
 )
 _GLOG = re.compile(rb"(?:^|[\s\[:>])[IWEF](\d{1,2})(\d\d) (\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?")
 _SYSLOG = re.compile(
-    rb"(?:^|[\s\[>])(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) {1,2}(\d{1,2}) (\d\d):(\d\d):(\d\d)"
+    rb"(?:^|[\s\[>])(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) {1,2}(\d{1,2})(?: (\d{4}))? (\d\d):(\d\d):(\d\d)"
     rb"(?:\.(\d{1,9}))?(?: (\d{4})\b)?"
 )
 _MONTHS = {name: at for at, name in enumerate(b"Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(), 1)}
@@ -39,7 +39,8 @@ def read_time(line: bytes, *, read_at: datetime, zone: tzinfo = UTC) -> datetime
         month, day, hour, minute, second, fraction = match.groups()
         return _without_year((int(month), int(day), int(hour), int(minute), int(second)), fraction, read_at, zone)
     if match := _SYSLOG.search(head):
-        name, day, hour, minute, second, fraction, year = match.groups()
+        name, day, before, hour, minute, second, fraction, after = match.groups()
+        year = before or after
         parts = (_MONTHS[name], int(day), int(hour), int(minute), int(second))
         if year is None:
             return _without_year(parts, fraction, read_at, zone)

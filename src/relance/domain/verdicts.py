@@ -33,7 +33,9 @@ class Suspect:
     reason: str
     device: str | None = None
     before: tuple[datetime, ...] = ()
-    """When this node was suspected earlier, by other incidents: weak evidence counts at its second time."""
+    """When this node was suspected otherwise: earlier, by other incidents, or by an outside provider that was asked
+    about this one. Weak evidence counts at its second time.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +45,27 @@ class RunnerUp:
     domain: FaultDomain
     cause: str
     reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opinion:
+    """What an outside provider answered about an incident: evidence beside the verdict, never instead of it.
+
+    Domain UNKNOWN, remedy None and confidence None: it did not say. `suspects` are names of nodes. `effect` says what
+    it changed of the verdict; empty where it changed nothing.
+    """
+
+    provider: str
+    at: datetime
+    domain: FaultDomain = FaultDomain.UNKNOWN
+    cause: str = ""
+    remedy: Remedy | None = None
+    suspects: tuple[str, ...] = ()
+    confidence: float | None = None
+    text: str = ""
+    late: bool = False
+    """It came after the time in which it could have counted: kept, and not weighed."""
+    effect: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +98,8 @@ class Verdict:
     """When the newest first line of a rank or node that can name a cause was read: the settle time counts from it."""
     in_job_restart_at: datetime | None = None
     """When a restarter inside the job (such as NVRx) was last seen at work, after the fault."""
+    opinions: tuple[Opinion, ...] = ()
+    """What outside providers said, the newest of each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,3 +165,5 @@ class CaseFile:
     signs: tuple[RuleHit, ...] = ()
     """Hits that no detector reports: of collective traces, metrics, and notes beside the logs."""
     presence: Presence | None = None
+    addresses: Mapping[str, str] = field(default_factory=dict)
+    """The node that an address is, where a list of hosts says so."""

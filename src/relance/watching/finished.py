@@ -206,6 +206,7 @@ def cases_of(
             signs=(*beside.signs, *finished.signs),
             progress=run.progress,
             presence=finished.presence,
+            addresses=beside.addresses,
         )
         for count, run in enumerate(finished.runs)
     )

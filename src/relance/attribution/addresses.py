@@ -1,0 +1,37 @@
+"""Addresses: which node is meant where a line names its peer by an address, as hosts told of themselves before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from relance.attribution.clues import Clue
+from relance.attribution.places import node_named
+from relance.domain.verdicts import CaseFile
+
+_ADDRESS = "nccl_address"
+_MAPPED = "::ffff:"
+
+
+def address_book(case: CaseFile, clues: Iterable[Clue]) -> Mapping[str, str]:
+    """The node of each address, from lists of hosts and from what hosts say of themselves."""
+    book = {plain(address): node for address, node in case.addresses.items()}
+    for clue in clues:
+        if clue.hit.symptom == _ADDRESS and clue.node is not None and "address" in clue.hit.captures:
+            book.setdefault(plain(clue.hit.captures["address"]), clue.node)
+    return book
+
+
+def peer_of(clue: Clue, case: CaseFile, book: Mapping[str, str]) -> str | None:
+    """The node at the other end that a line names, by name or address."""
+    told = clue.hit.captures.get("peer")
+    if not told:
+        return None
+    return node_named(told, case.nodes) or book.get(plain(told))
+
+
+def plain(address: str) -> str:
+    """An address without its port and without what maps it into a longer form."""
+    text = address.strip().lower().split("<", 1)[0].removeprefix(_MAPPED)
+    if text.count(":") == 1:
+        text = text.split(":", 1)[0]
+    return text.strip("[]")
