@@ -51,7 +51,7 @@ _EVENT = re.compile(r"\b(?:Normal|Warning)\s+[A-Z-]\w*\s+(?:\d+m?\s+)?[a-z]+(?:\
 _KUBELET = re.compile(r"^[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{6}\s+\d+ [\w-]+\.go:\d+\]")
 _DESCRIBED = re.compile(r"^(?:Name|Namespace|Node|Priority|Labels|Annotations|Status|Containers|Conditions|Events):")
 _POD_TABLE = re.compile(r"^(?:NAMESPACE\s+)?NAME\s+(?:READY\s+)?STATUS\s+\S+")
-_SAMPLE = re.compile(r"^[a-zA-Z_:][\w:]*(?:\{[^\n]*\})?\s+[-+]?(?:\d[\d.eE+-]*|NaN|Inf)(?:\s+-?\d+)?\s*$")
+_SAMPLE = re.compile(r"^[a-zA-Z_:]\w*(?::\w+)*(\{[^\n]*\})?\s+[-+]?(?:\d[\d.eE+-]*|NaN|Inf)(?:\s+-?\d+)?\s*$")
 _SAMPLE_ABOUT = re.compile(r"^# (?:HELP|TYPE|UNIT) [a-zA-Z_:]")
 _JOB_TABLE = re.compile(
     r"^\s*(?:JobID(?:Raw)?[\s|].*\bState\b|JOBID\s.*\b(?:ST|STATE)\b)|^JobId=\d+ |^\s*JobId=\d+\s+JobName=",
@@ -167,13 +167,10 @@ def _document(base: str, text: str, lines: list[str]) -> FileKind | None:
     if _KUBERNETES_YAML.search(text) and _KUBERNETES_KIND.search(text):
         return FileKind.YAML
     told = [line for line in lines if line.strip() and not line.startswith("#")]
-    samples = sum(_SAMPLE.match(line) is not None for line in told)
-    about = any(_SAMPLE_ABOUT.match(line) for line in lines)
-    if (
-        told
-        and samples >= _MANY * len(told)
-        and (about or base.endswith((".prom", ".metrics")) or samples == len(told))
-    ):
+    samples = [found for line in told if (found := _SAMPLE.match(line))]
+    sure = base.endswith((".prom", ".metrics")) or any(_SAMPLE_ABOUT.match(line) for line in lines)
+    # A line such as `step 1` looks like a sample, too.
+    if told and len(samples) >= _MANY * len(told) and (sure or all(found[1] for found in samples)):
         return FileKind.PROMETHEUS
     if told and columns_of(told[0]) is not None:
         return FileKind.TABLE
