@@ -108,7 +108,7 @@ def test_any_file_is_told_apart_and_reading_it_stops_nothing(name: str, data: by
 
 
 @given(st.lists(changed(), min_size=1, max_size=8), st.randoms(use_true_random=False))
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_dumps_with_odd_values_are_weighed_the_same_in_any_order(files: list[TraceFile], random: Random) -> None:
     unique = list({file.name: file for file in files}.values())
     report = read(unique)
@@ -119,7 +119,7 @@ def test_dumps_with_odd_values_are_weighed_the_same_in_any_order(files: list[Tra
 
 
 @given(st.sets(st.integers(0, 15), min_size=9), st.integers(0, 15), st.integers(3, 20))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_whichever_dumps_are_kept_no_healthy_rank_is_called_idle_or_late(kept: set[int], rank: int, place: int) -> None:
     run = Run(Fault(stops={rank: place}))
     report = read(run.files(without=tuple(set(range(16)) - kept)))

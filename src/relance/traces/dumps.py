@@ -89,6 +89,7 @@ class Dump:
 
     rank: int
     file: str
+    node: str | None = None
     version: str = ""
     groups: Mapping[str, GroupConfig]
     statuses: Mapping[str, Status]
@@ -129,6 +130,7 @@ def read_dump(file: TraceFile) -> Dump:
     return Dump(
         rank=rank,
         file=file.name,
+        node=file.node,
         version=text(data.get("version"), most=20),
         groups=groups,
         statuses=statuses,

@@ -65,7 +65,7 @@ def signs_of_errors(errors: Iterable[WorkerError]) -> tuple[TraceSign, ...]:
                 confidence=0.5 if place == 0 else 0.4,
                 ranks=() if error.rank is None else (error.rank,),
                 file=error.file,
-                host=error.node,
+                node=error.node,
                 at=error.at,
                 details={name: value for name, value in details.items() if value},
             )

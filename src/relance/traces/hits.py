@@ -45,8 +45,8 @@ def hits_of(
     """The hits of derived rules that signs are, in the order of the signs; a sign without a rule is left out.
 
     A sign about ranks gives one hit for each of them where its rule suspects ranks, else one. The weight is the rule's
-    times the sign's confidence, and a root of which the sign is not sure is a maybe. Hosts are what the trace names, so
-    they are captures (`host`), never the hit's node.
+    times the sign's confidence, and a root of which the sign is not sure is a maybe. The hit's node is what the file's
+    path tells of the first rank; a host that the trace names is a capture (`host`).
 
     Args:
         signs: What traces say.
@@ -83,6 +83,7 @@ def _hit(sign: TraceSign, rule: TraceRule, rank: int | None, read_at: datetime, 
         seen_at=read_at,
         at=sign.at,
         rank=rank,
+        node=sign.node if rank is None or rank == sign.ranks[0] else None,
         device=f"gpu{told['gpu']}" if "gpu" in told else None,
         file=sign.file,
         line=sign.line,

@@ -36,20 +36,21 @@ def signs_of_dumps(dumps: Iterable[Dump]) -> tuple[TraceSign, ...]:
         return ()
     mismatches = mismatches_of(job)
     idle = _idle(job, waits)
+    late = [] if idle else _laggards(job, waits)
     signs = [
         *(_mismatch(job, each) for each in mismatches),
         *idle,
-        *([] if idle else _laggards(job, waits)),
+        *late,
         *_missing(job, waits),
         *_no_dump(job, waits),
         *_gaps(job, waits),
         *_circle(waits, mismatches),
-        *stalls_of(job, waits, frozenset((each.group, each.seq) for each in mismatches)),
+        *_stalls(job, waits, mismatches, pointed=bool(idle or late)),
     ]
     if not any(sign.kind in _POINTERS and sign.confidence >= 0.3 for sign in signs):  # noqa: PLR2004 - below, a sign decides nothing
         signs.append(_undecided(job, waits))
     signs += _wavefront(job, waits)
-    known = [replace(sign, file=sign.file or _file(job, sign.ranks)) for sign in signs]
+    known = [_with_file(sign, job) for sign in signs]
     return tuple(sorted(known, key=lambda sign: (-sign.confidence, sign.kind.value)))
 
 
@@ -150,6 +151,12 @@ def _gaps(job: Job, waits: Waits) -> list[TraceSign]:
     return signs[:8]
 
 
+def _stalls(job: Job, waits: Waits, mismatches: Sequence[Mismatch], *, pointed: bool) -> list[TraceSign]:
+    """What all joined and does not complete; less sure where a rank is to blame, for whom the others may wait."""
+    found = stalls_of(job, waits, frozenset((each.group, each.seq) for each in mismatches))
+    return [replace(sign, confidence=round(sign.confidence / 2, 3)) for sign in found] if pointed else found
+
+
 def _circle(waits: Waits, mismatches: Sequence[Mismatch]) -> list[TraceSign]:
     if not waits.circles or mismatches:
         return []
@@ -239,8 +246,10 @@ def _verb(ranks: tuple[int, ...]) -> str:
     return "waits" if len(ranks) == 1 else "wait"
 
 
-def _file(job: Job, ranks: Sequence[int]) -> str:
-    """The dump that shows it: of the first rank, else of any."""
+def _with_file(sign: TraceSign, job: Job) -> TraceSign:
+    """The sign with the dump that shows it: of the first rank, else of any."""
     dumps: Mapping[int, Dump] = job.dumps
-    shown = next((dumps[rank] for rank in ranks if rank in dumps), None)
-    return (shown or next(iter(dumps.values()))).file
+    own = next((dumps[rank] for rank in sign.ranks if rank in dumps), None)
+    shown = own or next(iter(dumps.values()))
+    node = own.node if own is not None and own.rank == sign.ranks[0] else None
+    return replace(sign, file=shown.file, node=node)

@@ -101,6 +101,7 @@ class TraceSign:
     margin_of: str = ""
     file: str = ""
     line: int | None = None
+    node: str | None = None
     host: str | None = None
     gpu: int | None = None
     at: datetime | None = None

@@ -118,7 +118,7 @@ def _odd(group: Sequence[Stack], majority: Sequence[Stack], whole: int, *, by_li
         margin_of="processes",
         file=first.file,
         line=first.line,
-        host=first.node,
+        node=first.node,
     )
 
 

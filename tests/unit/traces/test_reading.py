@@ -127,7 +127,7 @@ def test_an_unknown_file_is_refused_with_what_is_known() -> None:
 
 SIGN = TraceSign(
     kind=SignKind.FR_LAGGARD, because="Ranks 4 and 9 lag.", confidence=0.8, ranks=(4, 9), group="12", seq=77,
-    op="all_reduce", margin=5.0, margin_of="collectives", file="d4", host="10.0.0.4", gpu=2,
+    op="all_reduce", margin=5.0, margin_of="collectives", file="d4", node="cn4", host="10.0.0.4", gpu=2,
 )  # fmt: skip
 
 
@@ -143,7 +143,7 @@ def test_a_sign_gives_a_hit_for_each_of_its_ranks() -> None:
     first, second = hits_of([SIGN], PACK.derived, READ_AT, mask=hide)
     assert (first.rule, first.rank, second.rank) == ("fr-laggard", 4, 9)
     assert first.weight == pytest.approx(PACK.derived_by_id["fr-laggard"].weight * 0.8)
-    assert (first.node, first.device, second.device) == (None, "gpu2", None)
+    assert (first.node, first.device, second.node, second.device) == ("cn4", "gpu2", None, None)
     assert first.captures == {
         "rank": "4", "ranks": "4,9", "group": "12", "seq": "77", "op": "all_reduce", "margin": "5", "confidence": "0.8",
         "host": "10.0.0.4", "gpu": "2",

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from relance.traces.dumps import read_dump
 from relance.traces.recorder import signs_of_dumps
 from relance.traces.signs import SignKind, TraceFile, TraceSign
-from tests.unit.traces.worlds import GROUPS, WORLD, Fault, Run, group_of, programme
+from tests.unit.traces.worlds import GROUPS, WORLD, Fault, Run, file, group_of, programme
 
 RANKS = range(WORLD)
 PLACES = (9, 12, 17)
@@ -15,7 +16,7 @@ PLACES = (9, 12, 17)
 
 
 def signs(files: list[TraceFile]) -> tuple[TraceSign, ...]:
-    return signs_of_dumps([read_dump(file) for file in files])
+    return signs_of_dumps([read_dump(each) for each in files])
 
 
 def kinds(found: tuple[TraceSign, ...]) -> set[SignKind]:
@@ -94,7 +95,7 @@ def test_a_collective_that_all_joined_blames_nobody(name: str) -> None:
 def test_a_gpu_that_has_not_begun_is_named_where_the_recorder_sees_starts() -> None:
     run = Run(Fault(stalls=("0", 2)))
     files = [
-        *(file for rank in RANKS if rank != 6 for file in run.files(started=True)[rank : rank + 1]),
+        *(each for rank in RANKS if rank != 6 for each in run.files(started=True)[rank : rank + 1]),
         run.files()[6],
     ]
     found = signs(files)
@@ -112,6 +113,12 @@ def test_two_culprits_are_both_named(pair: tuple[int, int]) -> None:
 def test_a_job_in_which_nobody_waits_says_nothing() -> None:
     assert signs(Run(Fault()).files()) == ()
     assert signs(Run(Fault()).files(only_active=False)) == ()
+
+
+def test_a_sign_names_the_dump_of_its_rank_and_the_node_that_its_path_tells() -> None:
+    files = [replace(each, node=f"cn{at // 8}") for at, each in enumerate(Run(Fault(stops={9: 10})).files())]
+    found = signs(files)[0]
+    assert (found.file, found.node) == ("nccl_trace_rank_9", "cn1")
 
 
 def test_the_order_of_the_files_makes_no_difference() -> None:
@@ -152,8 +159,6 @@ def test_ranks_that_wait_for_each_other_in_two_groups_show_another_order_of_call
             {"record_id": 40, "pg_id": 0 if groups[0] == "0" else 1, "process_group": (groups[0], ""),
              "collective_seq_id": 5, "profiling_name": "nccl:all_reduce", "state": "scheduled"},
         ]  # fmt: skip
-    from tests.unit.traces.worlds import file  # noqa: PLC0415
-
     found = signs([file(rank, dump) for rank, dump in dumps.items()])
     assert found[0].kind is SignKind.FR_ORDER_CYCLE
     assert found[0].ranks == (0, 1)

@@ -171,7 +171,7 @@ def test_helpers_and_native_frames_do_not_count() -> None:
         )
     )  # fmt: skip
     (sign,) = signs_of_stacks(read_stacks(TraceFile(name="gpu003.txt", data=text.encode(), node="gpu003")))
-    assert (sign.kind, sign.ranks, sign.host) == (SignKind.STACK_MINORITY, (2,), "gpu003")
+    assert (sign.kind, sign.ranks, sign.node) == (SignKind.STACK_MINORITY, (2,), "gpu003")
 
 
 def test_labels_tell_ranks_apart_in_one_file() -> None:
