@@ -189,6 +189,13 @@ def test_the_networks_manager_names_the_node_that_is_down() -> None:
     assert (hit.rule, hit.captures["node"], hit.role) == ("ufm-node-down", "cn07", Role.CASCADE)
 
 
+def test_a_port_that_is_down_as_the_node_starts_is_no_cause() -> None:
+    line = "mlx5_core 0000:5e:00.0 ib0: Link down"
+    assert rules_of(f"[   12.733333] {line}") == ["nic-link-at-boot"]
+    assert rules_of(f"[  412.733333] {line}") == ["nic-link-down"]
+    assert rules_of(f"2026-05-02T11:01:00Z n2 kernel: {line}") == ["nic-link-down"]
+
+
 def test_the_rules_of_devices_are_many_and_each_has_examples_of_both_kinds() -> None:
     own = [rule for rule in packaged().rules if rule.file in FILES]
     further = [rule for rule in own if rule.file != "xids.yaml"]
