@@ -34,7 +34,7 @@ _JSON = re.compile(rb"\s*[\[{]")
 _DUMP_KEYS = re.compile(rb'"(?:pg_config|pg_status|collective_seq_id|profiling_name|p2p_seq_id)"\s*:')
 _RAS_KEYS = re.compile(rb'"communicators(?:_count)?"\s*:|"event"\s*:\s*"PEER_')
 _ERROR_BEGINS = re.compile(rb'\s*\{\s*"message"\s*:\s*\{\s*"(?:message|extraInfo|errorCode)"')
-_STACK_KEYS = re.compile(rb'"(?:owns_gil|os_thread_id|thread_name)"\s*:')
+_STACK_KEYS = re.compile(rb'"(?:owns_gil|os_thread_id)"\s*:')
 _RAS_TEXT = re.compile(
     rb"^Job summary\r?\n=+|^RAS Monitor Mode|^Group +Comms +Nodes +Ranks"
     rb"|^\[\d{4}-\d\d-\d\d [\d:]{8}\] PEER_[A-Z_]+: Process \d",
@@ -42,10 +42,13 @@ _RAS_TEXT = re.compile(
 )
 _SPY_TEXT = re.compile(rb"^(?:[^\n]{0,60}: )?Process \d+: [^\n]*\r?\n(?:[^\n]{0,60}: )?Python v\d", re.MULTILINE)
 _SPY_THREAD = re.compile(rb'^Thread \S+ \((?:active|idle)[^)]*\)(?:: "|\s*$)', re.MULTILINE)
-_HANDLER_BEGINS = re.compile(
-    rb"\s*(?:(?:Current thread|Thread) 0x[0-9a-fA-F]+|Timeout \(\d+:\d\d:\d\d|Fatal Python error:)"
-)
 _HANDLER_THREAD = re.compile(rb"(?:Current thread|Thread) 0x[0-9a-fA-F]+[^\n]* \(most recent call first\)")
+_HANDLER_ONLY = re.compile(
+    rb"(?:(?:Timeout \(\d+:\d\d:\d\d[^\n]*|(?:Current thread|Thread) 0x[^\n]*|  File \"[^\n]*|  \.{3}|)\r?\n)*+[^\n]*\Z"
+)
+_EARLY_BYTES = 400
+"""So far down a file that is a trace says what it is; a job's log may hold the same words further down."""
+_RAS_NAME = re.compile(r"(?:^|[^a-z])(?:nccl)?ras(?:[^a-z]|$)", re.IGNORECASE)
 _STACK_NAME = re.compile(r"py-?spy|stack|faulthandler|backtrace", re.IGNORECASE)
 _TRACEBACK = re.compile(rb"Traceback \(most recent call (?:first|last)\)")
 
@@ -67,15 +70,20 @@ def looks_like(name: str, head: bytes) -> TraceKind | None:
             if pattern.search(head):
                 return kind
         return TraceKind.ELASTIC_ERROR if _ERROR_BEGINS.match(head) else None
-    if _RAS_TEXT.search(head):
+    return _of_text(name.rpartition("/")[2], head)
+
+
+def _of_text(base: str, head: bytes) -> TraceKind | None:
+    """What kind of trace a text is: it says so at its beginning, or its name and its contents agree."""
+    if _RAS_TEXT.search(head if _RAS_NAME.search(base) else head[:_EARLY_BYTES]):
         return TraceKind.NCCL_RAS
-    named = _STACK_NAME.search(name.rpartition("/")[2]) is not None
-    handler = _HANDLER_THREAD.search(head) is not None
-    if _SPY_TEXT.search(head) or (_HANDLER_BEGINS.match(head) and handler):
+    named = _STACK_NAME.search(base) is not None
+    if _SPY_TEXT.search(head if named else head[:_EARLY_BYTES]):
         return TraceKind.STACKS
+    handler = _HANDLER_THREAD.search(head) is not None
     if named and (handler or _SPY_THREAD.search(head) or _TRACEBACK.search(head)):
         return TraceKind.STACKS
-    return None
+    return TraceKind.STACKS if handler and _HANDLER_ONLY.match(head) else None
 
 
 def parse(file: TraceFile) -> Dump | tuple[RasAnswer, ...] | tuple[Stack, ...] | WorkerError:
