@@ -149,12 +149,15 @@ class _Gathering:
         context = self._context
         if not context.nodes and job is not None and job.nodes:
             context = replace(context, nodes=job.nodes)
+            self._nodes = context.nodes
         series = self._samples.series()
         report = read_traces(self._traces)
         for each in report.unreadable:
             self.read(each.file, each.why, Sight.REFUSED)
         if self._samples.full:
             self.read("metrics", f"more than {MOST_SAMPLES} samples: the rest was left out", Sight.LAGGING)
+        if not context.rank_to_node:
+            context = replace(context, rank_to_node=self._places(report.rank_hosts))
         return CaseEvidence(
             logs=tuple(self._with_place(log, worker) for log, worker in self._logs),
             context=context,
@@ -172,6 +175,11 @@ class _Gathering:
             coverage=tuple(self._coverage),
             left_out=tuple(self._left_out),
         )
+
+    def _places(self, ranks: Iterable[RankHost]) -> Mapping[int, str]:
+        """The nodes of ranks, where traces tell the host and it is one of the attempt's."""
+        found = {each.rank: self._addresses.get(each.host) or known_node(each.host, self._nodes) for each in ranks}
+        return {rank: node for rank, node in found.items() if node is not None}
 
     def _take_log(self, file: EvidenceFile, told: Look) -> None:
         log = FinishedLog(name=file.name, chunks=file.chunks, scope=told.scope, node=told.node, rank=told.rank)

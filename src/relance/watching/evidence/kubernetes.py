@@ -24,6 +24,9 @@ _WIDE_HEAD = re.compile(rb"^(?:NAMESPACE\s+)?NAME\s+READY\s+STATUS\s+RESTARTS\s+
 _BAD_NODE_CONDITIONS = ("MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable")
 _USUAL_NODE_CONDITIONS = ("Ready", *_BAD_NODE_CONDITIONS)
 _MOST_PODS = 100_000
+_LONGEST_LINE = 4096
+_PLACING = (b"ssigned ", b"Node:", b"READY")
+"""Without any of these a piece of text says of no pod where it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,8 +85,13 @@ def pods_in(chunks: Iterable[bytes]) -> dict[str, str]:
     pods: dict[str, str] = {}
     name: bytes | None = None
     columns = 0
+    rest = b""
     for chunk in chunks:
-        for line in chunk.splitlines():
+        data = rest + chunk
+        rest = data[data.rfind(b"\n") + 1 :][-_LONGEST_LINE:]
+        if not columns and not any(mark in data for mark in _PLACING):
+            continue
+        for line in data.splitlines():
             if len(pods) >= _MOST_PODS:
                 return pods
             if found := _ASSIGNED.search(line):
