@@ -362,8 +362,8 @@ class AttachmentKept:
 JobEvent = (
     JobSeen | WishChanged | JobSwitched | OwnerDisagreed | AttemptStarted | AttemptEnded | AttemptMeasured
     | FindingReported | IncidentOpened | FindingAttached | VerdictReached | OpinionGiven | AdviceIssued | AdviceApproved
-    | AdviceDenied | ActionPrepared | ActionStarted | ActionStepped | ActionSucceeded | ActionFailed | ActionUnknown | ActionAbandoned
-    | AttemptRestarted | ProgressResumed | IncidentClosed | OutsideChangeSeen | AttachmentKept
+    | AdviceDenied | ActionPrepared | ActionStarted | ActionStepped | ActionSucceeded | ActionFailed | ActionUnknown
+    | ActionAbandoned | AttemptRestarted | ProgressResumed | IncidentClosed | OutsideChangeSeen | AttachmentKept
 )  # fmt: skip
 NodeEvent = NodeChanged | NodeSuspected | NodeExcluded | ExclusionEnded
 ClusterEvent = (

@@ -5,10 +5,11 @@ The same situation always gives the same events; after a crash the record is fol
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from relance.attribution import attribute
+from relance.attribution.opinions import with_opinions
 from relance.domain import events as e
 from relance.domain import records
 from relance.domain.advice import Advice
@@ -16,7 +17,7 @@ from relance.domain.clocks import Stamp
 from relance.domain.incidents import Incident, IncidentState
 from relance.domain.records import JobRecord
 from relance.domain.stages import Stage
-from relance.domain.verdicts import Verdict
+from relance.domain.verdicts import Opinion, Verdict
 from relance.domain.views import JobState
 from relance.policy import RENEW_BEFORE, Question, decide, same_decision
 from relance.recovery.ordering import job_stage
@@ -78,7 +79,7 @@ def _next(situation: Situation, record: JobRecord, incident: Incident) -> tuple[
         return _advise(situation, record, incident, incident.verdict)
     if incident.state not in _BEFORE_ACTION:
         return (), None
-    verdict = attribute(case_file(situation, record, incident))
+    verdict = with_opinions(attribute(case_file(situation, record, incident)), _opinions(incident))
     if (
         incident.verdict is None
         or incident.judged_findings != len(incident.findings)
@@ -92,6 +93,17 @@ def _next(situation: Situation, record: JobRecord, incident: Incident) -> tuple[
         )
         return (reached,), None
     return _advise(situation, record, incident, verdict if _is_looking(situation) else incident.verdict)
+
+
+def _opinions(incident: Incident) -> tuple[Opinion, ...]:
+    """What outside providers said. Once an advice may be carried out, what was not weighed before it counts no more.
+
+    Else an answer that comes a moment later would take back what a person or a controller is about to act on.
+    """
+    given = incident.verdict.opinions if incident.verdict is not None else ()
+    if incident.advice is None or not incident.advice.may_begin:
+        return given
+    return tuple(item if item.effect else replace(item, late=True) for item in given)
 
 
 def _advise(
@@ -179,6 +191,7 @@ def _differs(old: Verdict, new: Verdict) -> bool:
             verdict.fingerprint,
             verdict.proven_death,
             verdict.restart_limit_without_progress,
+            frozenset((item.provider, item.effect) for item in verdict.opinions),
         )
 
     return essence(old) != essence(new)

@@ -9,6 +9,7 @@ from typing import assert_never
 from relance.attribution import faults_sentence
 from relance.domain import events as e
 from relance.domain.findings import Certainty, FindingKind
+from relance.domain.verdicts import Opinion
 from relance.recovery import wordings
 
 
@@ -60,6 +61,8 @@ def _job(event: e.JobEvent) -> Telling:  # noqa: C901, PLR0911, PLR0912 - one ca
             return Telling(title="A piece of a log was kept", detail=detail)
         case e.IncidentOpened() | e.FindingAttached() | e.VerdictReached() | e.IncidentClosed():
             return _incident(event)
+        case e.OpinionGiven():
+            return _opinion(event.opinion)
         case e.AttemptRestarted() | e.ProgressResumed():
             return _proof(event)
         case e.AdviceIssued() | e.AdviceApproved() | e.AdviceDenied() | e.ActionPrepared():
@@ -139,6 +142,11 @@ def _incident(event: e.IncidentOpened | e.FindingAttached | e.VerdictReached | e
         case e.IncidentClosed():
             title = f"Incident closed: {wordings.name(event.end.value)}"
             return Telling(title=title, detail=event.reason, at=event.at)
+
+
+def _opinion(opinion: Opinion) -> Telling:
+    title = f"{opinion.provider} was asked, and answered{' late' if opinion.late else ''}"
+    return Telling(title=title, detail=wordings.opinion(opinion), at=opinion.at, who=opinion.provider)
 
 
 def _proof(event: e.AttemptRestarted | e.ProgressResumed) -> Telling:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, tzinfo
 
 from relance.domain.advice import ActionKind, Advice
-from relance.domain.faults import Remedy
+from relance.domain.faults import FaultDomain, Remedy
+from relance.domain.verdicts import Opinion
 
 _ACRONYMS = frozenset({
     "cpu", "cuda", "ecc", "gpu", "hbm", "ib", "io", "nan", "nccl", "nfs", "nic", "oom", "pcie", "ras", "rdma", "tcp",
@@ -132,3 +133,18 @@ def confidence(value: float) -> str:
     if value >= 0.8:  # noqa: PLR2004 - the words' own limits
         return "high"
     return "fair" if value >= 0.5 else "low"  # noqa: PLR2004 - the same
+
+
+def opinion(said: Opinion) -> str:
+    """What an outside provider said, as one line: its answer, its own words, and what came of it."""
+    parts = [
+        "" if said.domain is FaultDomain.UNKNOWN else said.domain.value,
+        name(said.cause),
+        name(said.remedy.value) if said.remedy is not None else "",
+        f"points at {nodes(said.suspects)}" if said.suspects else "",
+        f"confidence {confidence(said.confidence)}" if said.confidence is not None else "",
+    ]
+    answer = ", ".join(part for part in parts if part) or "no answer in our words"
+    told = f": {said.text}" if said.text else ""
+    came_of_it = said.effect or ("too late to count" if said.late else "changed nothing")
+    return f"{one_line(answer + told)} ({came_of_it})"

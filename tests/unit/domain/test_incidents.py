@@ -22,7 +22,7 @@ from relance.domain.incidents import (
 )
 from relance.domain.keys import AttemptKey, JobKey
 from relance.domain.stages import Stage
-from relance.domain.verdicts import Verdict
+from relance.domain.verdicts import Opinion, Verdict
 
 AT = datetime(2026, 5, 2, 11, 0, tzinfo=UTC)
 STAMP = Stamp(at=AT, clock="server")
@@ -57,6 +57,7 @@ EVENTS: dict[type, e.JobEvent] = {
     for event in (
         e.FindingAttached(incident_id="inc", finding_id="f2"),
         e.VerdictReached(incident_id="inc", verdict=VERDICT, findings=1, at=STAMP),
+        e.OpinionGiven(incident_id="inc", opinion=Opinion(provider="second", at=AT)),
         e.AdviceIssued(incident_id="inc", advice=ADVICE, at=STAMP),
         e.AdviceApproved(
             incident_id="inc", advice_id="adv-1", generation=1, by="ada", effect_digest="d1", at=AT, until=AT
