@@ -22,7 +22,7 @@ Finder = Callable[[bytes], Iterator[tuple[int, "StepText"]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepText:
-    """A step as the text has it."""
+    """A step as the text has it; `step` is empty where the line bears no number, so that reports are counted."""
 
     step: bytes
     total: bytes | None = None

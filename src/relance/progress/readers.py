@@ -15,6 +15,7 @@ from relance.domain.log_times import dated
 from relance.domain.observations import LogBlock
 from relance.domain.progress import CheckpointEvent, CheckpointSeen, Phase, PhaseSeen, ProgressMark, StepSeen
 from relance.progress.dialects import DIALECTS, Dialect, Mark, StepText, Told, without_marks
+from relance.progress.frameworks import FRAMEWORKS
 from relance.progress.own_patterns import OwnPattern
 
 _TIME_BYTES = 110
@@ -37,6 +38,8 @@ class ReaderState:
     loading_step: int | None = None
     loading_path: str | None = None
     loaded: bool = False
+    counted: int = 0
+    """Reports of steps that bear no number, so far."""
 
 
 class ProgressReader:
@@ -52,7 +55,9 @@ class ProgressReader:
 
     def __init__(self, own: str | None = None, *, zone: tzinfo = UTC) -> None:
         self._zone = zone
-        self._steps: tuple[Dialect, ...] = DIALECTS if own is None else (without_marks("own", OwnPattern(own).find),)
+        self._steps: tuple[Dialect, ...] = (
+            (*DIALECTS, *FRAMEWORKS) if own is None else (without_marks("own", OwnPattern(own).find),)
+        )
         self._marks = {dialect.name: _MarkFinder(dialect.marks) for dialect in DIALECTS}
         self._all_marks = _MarkFinder([mark for dialect in DIALECTS for mark in dialect.marks])
 
@@ -73,7 +78,8 @@ class ProgressReader:
                 state, new = _told(told, place, state)
                 marks += new
                 last = None
-            elif (step := _whole(told.step)) is not None and step != last:
+            elif (step := _whole(told.step) if told.step else state.counted + 1) is not None and step != last:
+                state = state if told.step else replace(state, counted=step)
                 marks.append(_step(told, step, place))
                 last = step
         return replace(state, dialect=dialect, step=last), tuple(marks)
