@@ -101,6 +101,8 @@ class RasAnswer:
     at: datetime | None = None
     size: int | None = None
     """The GPUs of the job, where the answer says."""
+    tells: bool = True
+    """Whether it tells of communicators at all, be it that all are well; the monitor's lines do not."""
     communicators: tuple[Communicator, ...] = ()
     dead: tuple[Process, ...] = ()
     unresponsive: tuple[Process, ...] = ()
@@ -122,7 +124,7 @@ def read_ras_json(data: bytes, file: str) -> tuple[RasAnswer, ...]:
         elif "peer" in told and "event" in told:
             events.append(_event(told))
     if events:
-        answers.append(RasAnswer(file=file, events=tuple(events[:MAX_MEMBERS])))
+        answers.append(RasAnswer(file=file, tells=False, events=tuple(events[:MAX_MEMBERS])))
     if not answers:
         raise UnreadableTraceError(
             "The file is no answer of NCCL's RAS: it has no communicators. Ask with `ncclras -v -f json`."

@@ -27,7 +27,7 @@ def signs_of_answers(answers: Iterable[RasAnswer]) -> tuple[TraceSign, ...]:
     if not ordered:
         return ()
     ranks = _job_ranks(ordered)
-    last = [answer for answer in ordered if answer.communicators or answer.dead or answer.unresponsive][-1:]
+    last = [answer for answer in ordered if answer.tells][-1:]
     signs = [sign for answer in last for sign in (*_lost(ordered, answer, ranks), *_errors(answer, ranks))]
     signs += _stuck(ordered, ranks)
     signs += [sign for answer in last for sign in _partial(answer)]
@@ -102,7 +102,10 @@ def _lost(ordered: Sequence[RasAnswer], last: RasAnswer, ranks: Mapping[_Key, in
             if not same and not (numbered is None and any(place is None for _, place in lost.values())):
                 lost[_key(process)] = (numbered, process)
         again = _seen_again(times, {key for key in lost if isinstance(key, tuple)})
-        signs += [_lost_sign(rank, place, last, dead=dead, again=again) for rank, place in lost.values()]
+        by_host: dict[str | None, list[tuple[int | None, Process | None]]] = defaultdict(list)
+        for rank, place in lost.values():
+            by_host[None if place is None else place.host].append((rank, place))
+        signs += [_lost_sign(host, each, last, dead=dead, again=again) for host, each in by_host.items()]
     return signs[:64]
 
 
@@ -118,20 +121,26 @@ def _seen_again(answers: Sequence[RasAnswer], lost: set[tuple[object, ...]]) -> 
     return bool(lost & earlier)
 
 
-def _lost_sign(rank: int | None, place: Process | None, last: RasAnswer, *, dead: bool, again: bool) -> TraceSign:
+def _lost_sign(
+    host: str | None, lost: Sequence[tuple[int | None, Process | None]], last: RasAnswer, *, dead: bool, again: bool
+) -> TraceSign:
+    """All that is lost on one host: several at once are its fault, rather than each its own."""
     what = "considers dead" if dead else "gets no answer from"
-    who = "a rank" if rank is None else f"rank {rank}"
-    where = "" if place is None else f" (process {place.pid} on {place.host})"
+    ranks = tuple(sorted(rank for rank, _ in lost if rank is not None))
+    who = listed(ranks) if len(ranks) == len(lost) else f"{len(lost)} processes" if len(lost) > 1 else "a process"
+    places = [place for _, place in lost if place is not None]
+    numbers = ", ".join(str(place.pid) for place in places[:8] if place.pid is not None)
+    where = f" on {host} (process {numbers})" if host is not None and numbers else ""
     confidence = 0.85 if dead else 0.6 if again else 0.45
     return TraceSign(
         kind=SignKind.RAS_RANK_DEAD if dead else SignKind.RAS_RANK_UNRESPONSIVE,
         because=f"NCCL {what} {who}{where}{', again' if again and not dead else ''}.",
-        confidence=confidence if place is not None or rank is not None else confidence / 2,
-        ranks=() if rank is None else (rank,),
+        confidence=confidence if host is not None or ranks else confidence / 2,
+        ranks=ranks,
         file=last.file,
         line=last.line,
-        host=None if place is None else place.host,
-        gpu=None if place is None else place.gpu,
+        host=host,
+        gpu=places[0].gpu if len(lost) == 1 and places else None,
         at=last.at,
     )
 
@@ -169,15 +178,19 @@ def _errors(last: RasAnswer, ranks: Mapping[_Key, int]) -> list[TraceSign]:
 
 
 def _stuck(ordered: Sequence[RasAnswer], ranks: Mapping[_Key, int]) -> list[TraceSign]:
-    """Communicators whose counts differ: stuck where they did not change over the last answers, else only a skew."""
+    """Communicators whose counts differ: stuck where they did not change over the last answers, else only a skew.
+
+    Text lists communicators in trouble only: one that is missing in the last answer is well again.
+    """
     seen: dict[str, list[tuple[Communicator, RasAnswer]]] = defaultdict(list)
+    last = next((answer for answer in reversed(ordered) if answer.tells), None)
     for answer in ordered:
         for comm in answer.communicators:
             seen[comm.name].append((comm, answer))
     signs = []
     for history in seen.values():
         comm, answer = history[-1]
-        if comm.mismatch:
+        if comm.mismatch and answer is last:
             same = _unchanged(history)
             signs.append(_stuck_sign(comm, answer, ranks, same) if same > 1 else _skew(comm, answer))
     return sorted(signs, key=lambda sign: -sign.confidence)[:16]

@@ -15,7 +15,7 @@ MAX_MEMBERS = 100_000
 """Lines about ranks that are kept of one answer."""
 
 _BEGINS = re.compile(r"NCCL version \d|Job summary$")
-_ROW = re.compile(r" *(\d+) +(\d+) +(\d+) +[\d-]+ +(\d+) +(\d+) +([A-Z]+) +([A-Z]+)$")
+_ROW = re.compile(r" *(\d+) +(\d+) +(\d+) +[\d-]+ +(\d+) +(\d+) +([A-Z]+) +([A-Z,]+)$")
 _TOTALS = re.compile(r" *\d+ +\d+ +\d+ +\d+ +(\d+)$")
 _COMMUNICATOR = re.compile(r"#(\d+)-(\d+) \(([0-9a-f]+)\) ([A-Z]+)")
 _RANK = re.compile(r" *Rank (\d{1,7})\b(.*)")
@@ -23,7 +23,7 @@ _THE_RANKS = re.compile(r" *The missing ranks?: ([\d, ]+)")
 _PROCESS = re.compile(r"[Pp]rocess (\d+) on node (\S+)(?: managing GPUs? (\d+))?")
 _GPU = re.compile(r"GPU (\d+)(?: \([^)]*?(\d+)\))?")
 _LAUNCHED = re.compile(
-    r"(?:(\d+) ranks have|Rank \d+ has) (?:launched up to operation (\d+)|not launched any operations)"
+    r"(?:(\d+) ranks? ha(?:ve|s)|Rank \d+ has) (?:launched up to operation (\d+)|not launched any operations)"
 )
 _REPORTED = re.compile(r"(?:(\d+) ranks|Rank \d+) reported (.+?)(?: -- .*)?$")
 _STATUS = re.compile(r"(?:(\d+) ranks have|Rank \d+ has) status ([A-Z]+)")
@@ -208,6 +208,7 @@ def _answer(reading: _Reading, file: str) -> RasAnswer:
         line=reading.line,
         at=reading.at,
         size=reading.size,
+        tells=bool(reading.rows or communicators or reading.dead or reading.unresponsive),
         communicators=tuple(communicators),
         dead=tuple(reading.dead),
         unresponsive=tuple(each for each in reading.unresponsive if (each.host, each.pid) not in dead),

@@ -84,7 +84,8 @@ def _grouped(stacks: Sequence[Stack], key: Callable[[Stack], _Key]) -> list[list
 def _minority(groups: Sequence[Sequence[Stack]], whole: int) -> list[Sequence[Stack]]:
     """Groups that are few beside those that wait, or beside one that most are in; others that wait are victims, too."""
     if whole < _LEAST_PROCESSES:
-        return []
+        waits = [at_of(group[0]) is At.COLLECTIVE for group in groups]
+        return [group for group, each in zip(groups, waits, strict=True) if not each] if any(waits) else []
     busy = [group for group in groups if not at_of(group[0]).waits]
     active = sum(len(group) for group in busy)
     if busy and active <= max(1, _FEW * whole):
@@ -97,6 +98,8 @@ def _minority(groups: Sequence[Sequence[Stack]], whole: int) -> list[Sequence[St
 def _odd(group: Sequence[Stack], majority: Sequence[Stack], whole: int, *, by_lines: bool) -> TraceSign:
     theirs, most = at_of(group[0]), at_of(majority[0])
     confidence, remark = _judged(theirs, most, by_lines=by_lines)
+    if whole < _LEAST_PROCESSES:
+        confidence, remark = confidence * 0.6, f"{remark}; only {whole} processes were looked at"
     ranks = tuple(sorted(stack.rank for stack in group if stack.rank is not None))
     if len(group) > 1:
         confidence *= 0.85

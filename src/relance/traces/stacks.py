@@ -32,7 +32,14 @@ _TRACEBACK = re.compile(r"Traceback \(most recent call (last|first)\):")
 _DUMP_BEGINS = re.compile(r"Fatal Python error:|Timeout \(\d+:\d\d:\d\d")
 _RANK_ARGUMENT = re.compile(r"(?:^|[\s\0])(?:--(?:global[-_])?rank|RANK)[= ](\d{1,6})(?=$|[\s\0])")
 _NATIVE = re.compile(r"\.so(?:\.[\d.]+)?$|^0x[0-9a-f]+$")
-_CHILD = ("multiprocessing.spawn", "multiprocessing.forkserver", "pt_data_worker", "compile_worker", "resource_tracker")
+_CHILD = (
+    "multiprocessing.spawn",
+    "multiprocessing.forkserver",
+    "pt_data_worker",
+    "dataloader worker",
+    "compile_worker",
+    "resource_tracker",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,6 +248,9 @@ def _stack(process: _Process, file: TraceFile, rank: int | None) -> Stack | None
 
 def _helps(frames: tuple[Frame, ...]) -> bool:
     """Whether a process loads data for others, compiles for them, or starts and watches them."""
+    files = {frame.file for frame in frames}
+    if files & {"_utils/fetch.py", "_utils/pin_memory.py"} and "data/dataloader.py" not in files:
+        return True
     return any(
         (frame.function, frame.file) == ("_worker_loop", "_utils/worker.py")
         or "elastic/" in frame.file

@@ -133,6 +133,23 @@ def test_counts_that_differ_once_are_a_skew_and_blame_nobody() -> None:
     assert sign.kind is SignKind.RAS_SKEW
 
 
+def test_a_skew_is_over_once_a_later_answer_shows_all_well() -> None:
+    well = f"{row('OK')}\nErrors\n======\n\nWarnings\n========\n"
+    assert text_signs(mismatch(), HEADER + well) == ()
+    assert text_signs(mismatch(), mismatch(), HEADER[HEADER.index("Communicators") :] + well) == ()
+
+
+def test_a_host_of_which_all_processes_are_dead_is_one_sign() -> None:
+    gone = "".join(f"  Process {4000 + rank} on node 10.4.0.2 managing GPU {rank - 4}\n" for rank in range(4, 8))
+    text = (
+        f"{HEADER}{row('INCOMPLETE,MISMATCH')}\nErrors\n======\n\nDEAD\n"
+        f"  4 job processes are considered dead (unreachable via the RAS network)\n{gone}\nWarnings\n========\n"
+    )
+    (sign,) = text_signs(text)
+    assert (sign.kind, sign.ranks, sign.host, sign.gpu) == (SignKind.RAS_RANK_DEAD, (), "10.4.0.2", None)
+    assert "4 processes on 10.4.0.2" in sign.because
+
+
 def test_counts_that_stay_different_name_the_rank_with_the_fewest() -> None:
     for texts in ((mismatch(), mismatch()), (mismatch() + mismatch(),), (mismatch(high=60), mismatch(), mismatch())):
         (sign,) = text_signs(*texts)

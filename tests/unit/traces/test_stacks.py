@@ -150,10 +150,17 @@ def test_other_lines_of_the_same_functions_are_a_weak_minority() -> None:
     assert sign.confidence <= 0.3
 
 
-@pytest.mark.parametrize("count", [1, 2])
-def test_two_processes_have_no_majority(count: int) -> None:
-    (sign,) = signs(LOADING, REDUCE, at=1, ranks=count)
-    assert sign.kind is SignKind.STACK_UNDECIDED
+def test_two_processes_have_no_majority() -> None:
+    for first, second in ((REDUCE, BARRIER), (LOADING, OWN), (REDUCE, REDUCE)):
+        (sign,) = signs(first, second, at=1, ranks=2)
+        assert sign.kind is SignKind.STACK_UNDECIDED
+
+
+def test_of_two_processes_the_one_that_does_not_wait_is_named_with_doubt() -> None:
+    (sign,) = signs(LOADING, REDUCE, at=1, ranks=2)
+    assert (sign.kind, sign.ranks) == (SignKind.STACK_MINORITY, (1,))
+    assert sign.confidence < 0.5
+    assert "only 2 processes" in sign.because
 
 
 def test_half_against_half_is_undecided() -> None:
