@@ -128,6 +128,13 @@ def test_the_exception_that_ended_a_program_is_known_by_its_kind(last: str, labe
         "except FileNotFoundError: use the default",
         "INFO RuntimeError: profiler is busy, ignoring it",
         "the docs say: 'KeyError: x' means that a key is missing",
+        "INFO reward: answer 4 raised TypeError: solve() missing 1 required positional argument: 'n'",
+        "INFO sandbox: RuntimeError: mat1 and mat2 shapes cannot be multiplied (2x3 and 2x3)",
+        "WARNING: vocab size must be divisible by 128, padding it",
+        "WARNING ckpt: step-400 is corrupt (PytorchStreamReader failed reading zip archive), trying step-300",
+        "INFO eval: 'RecursionError: maximum recursion depth exceeded' is what the answer printed",
+        "WARNING hub: couldn't connect to 'https://huggingface.co', using the local cache",
+        "        ValueError: if the shapes do not match",
     ],
 )
 def test_an_exception_that_a_line_only_mentions_ended_nothing(line: str) -> None:
