@@ -59,7 +59,7 @@ def test_the_engine_finds_what_python_finds_in_each_line_alone(text: list[bytes]
     expected, start = [], 0
     for line in text:
         expected += [
-            (at, start, start + len(line)) for at, pattern in enumerate(PYTHON) if line and pattern.search(line)
+            (start, start + len(line), at) for at, pattern in enumerate(PYTHON) if line and pattern.search(line)
         ]
         start += len(line) + 1
     assert ENGINE.find(b"".join(line + b"\n" for line in text)) == expected

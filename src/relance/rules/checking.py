@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from relance.domain.faults import Scope
 from relance.domain.observations import LogBlock
+from relance.rules.engines import Re2Engine
 from relance.rules.formats import Pack, Problem, Rule
 from relance.rules.scanning import Scanner, ScanState
 
@@ -22,7 +23,7 @@ def check_pack(pack: Pack) -> tuple[Problem, ...]:
     whole = Scanner(pack)
     problems: list[Problem] = []
     for rule in pack.rules:
-        alone = Scanner(Pack(rules=(rule,)))
+        alone = Scanner(Pack(rules=(rule,)), engine=Re2Engine)
         for number, example in enumerate(rule.hit, 1):
             if not all(_counts(alone, rule, example, scope) for scope in rule.scopes):
                 problems.append(_problem(rule, f"hit.{number}", "does not match", example))

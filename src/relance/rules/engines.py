@@ -3,25 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import re2
 
 from relance.domain.log_texts import line_end, line_start
 from relance.rules.patterns import Pattern, options
 
+Found = tuple[int, int, int]
+"""Where a line starts, where it ends (before its newline), and the index of a pattern that it matches."""
+
 
 class Engine(Protocol):
-    """Finds lines by many patterns at once.
+    """Finds lines by many patterns at once; any number of threads may ask it at the same time.
 
     It is made for a sequence of patterns. What it finds is exactly what each pattern alone finds in each line alone.
     """
 
-    def find(self, data: bytes) -> list[tuple[int, int, int]]:
-        """Each pair of pattern and line that match, once: the pattern's index, where the line starts and ends.
+    @property
+    def name(self) -> str:
+        """What it is, for people: name and version."""
+        ...
 
-        In the order of the lines, then of the patterns. A line ends before its newline.
-        """
+    def find(self, data: bytes) -> list[Found]:
+        """Each pair of line and pattern that match, once, in the order of the lines, then of the patterns."""
+        ...
+
+
+class EngineMaker(Protocol):
+    """Makes an engine for patterns."""
+
+    def __call__(self, patterns: Sequence[Pattern], /) -> Engine:
+        """An engine that finds lines by these patterns."""
         ...
 
 
@@ -34,6 +47,8 @@ class Re2Engine:
 
     __slots__ = ("_each", "_which")
 
+    name: Final = "google-re2"
+
     def __init__(self, patterns: Sequence[Pattern]) -> None:
         quiet = options(captures=False)
         self._each: list[Any] = [re2.compile(pattern.source, quiet) for pattern in patterns]
@@ -42,11 +57,10 @@ class Re2Engine:
             self._which.Add(pattern.source)
         self._which.Compile()
 
-    def find(self, data: bytes) -> list[tuple[int, int, int]]:
-        found = [
+    def find(self, data: bytes) -> list[Found]:
+        return sorted(
             (start, end, index) for index in self._which.Match(data) or () for start, end in self._lines(index, data)
-        ]
-        return [(index, start, end) for start, end, index in sorted(found)]
+        )
 
     def _lines(self, index: int, data: bytes) -> Iterator[tuple[int, int]]:
         """The lines that one pattern matches."""

@@ -14,7 +14,7 @@ from relance.domain.log_times import dated, read_time
 from relance.domain.observations import LogBlock
 from relance.rules.formats import Rule
 from relance.rules.masking import mask, mask_bytes
-from relance.rules.patterns import LineMatcher
+from relance.rules.patterns import LineMatchers
 from relance.rules.tables import values_above
 from relance.rules.tracebacks import EndedTraceback
 
@@ -65,7 +65,7 @@ class HitMaker:
         self,
         block: LogBlock,
         log: LogText,
-        matchers: Mapping[str, LineMatcher],
+        matchers: LineMatchers[str],
         *,
         zone: tzinfo = UTC,
         table_rows: Sequence[str] = (),

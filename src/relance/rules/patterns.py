@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import re2
 
@@ -70,6 +70,28 @@ class LineMatcher:
         if match is None:
             return None
         return {name: value for name, at in self._names if (value := match[at])}
+
+
+_Key = TypeVar("_Key")
+
+
+class LineMatchers(Generic[_Key]):
+    """Compiled patterns by key, each compiled when it is first asked for."""
+
+    __slots__ = ("_compiled", "_patterns")
+
+    def __init__(self, patterns: Mapping[_Key, Pattern]) -> None:
+        self._patterns = patterns
+        self._compiled: dict[_Key, LineMatcher] = {}
+
+    def __contains__(self, key: _Key) -> bool:
+        return key in self._patterns
+
+    def __getitem__(self, key: _Key) -> LineMatcher:
+        found = self._compiled.get(key)
+        if found is None:
+            found = self._compiled[key] = LineMatcher(self._patterns[key])
+        return found
 
 
 def checked(text: str, *, ignore_case: bool = False) -> Pattern:

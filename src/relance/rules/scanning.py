@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 
@@ -11,12 +11,13 @@ from relance.domain.faults import Role, Scope
 from relance.domain.findings import RuleHit
 from relance.domain.log_texts import LogText, line_end, line_start
 from relance.domain.observations import LogBlock
-from relance.rules.engines import Engine, Re2Engine
+from relance.rules.engines import Engine, EngineMaker
 from relance.rules.formats import Pack, Rule
 from relance.rules.hits import FoundLine, HitMaker
-from relance.rules.patterns import LineMatcher, Pattern
+from relance.rules.hyperscans import best_engine
+from relance.rules.patterns import LineMatchers, Pattern
 from relance.rules.tables import unfinished_rows
-from relance.rules.tracebacks import EndedTraceback, OpenTraceback, follow
+from relance.rules.tracebacks import MENTIONS, EndedTraceback, OpenTraceback, follow
 
 MOST_HITS_OF_A_RULE = 256
 """Different hits of one rule that one block gives; the rest of a storm is in the counts."""
@@ -73,40 +74,57 @@ class ScanResult:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """The rules of one scope: those that the engine looks for, and those for the ends of tracebacks."""
+    """The rules of one scope: those that the engine looks for, and those for the ends of tracebacks.
+
+    Where there are Python's, the engine finds the lines that begin tracebacks too, under the indexes after the rules'.
+    """
 
     engine: Engine
     rules: tuple[Rule, ...]
     at_ends: tuple[Rule, ...]
 
 
+@dataclass(slots=True)
+class _Sighted:
+    """What the engine saw in a block: rules by the start of their line, where these end, and what begins tracebacks."""
+
+    rules: dict[int, list[Rule]] = field(default_factory=dict)
+    ends: dict[int, int] = field(default_factory=dict)
+    mentions: list[int] = field(default_factory=list)
+
+
 class Scanner:
-    """Scans blocks by a pack. Making one compiles the pack; it holds no state of any log.
+    """Scans blocks by a pack. Holds no state of any log; any number of threads may scan with it at the same time.
 
     Args:
         pack: The rules.
-        engine: Makes what finds the lines.
+        engine: Makes what finds the lines; None: the best there is here.
         zone: The zone of times that bear none.
     """
 
-    def __init__(
-        self, pack: Pack, *, engine: Callable[[Sequence[Pattern]], Engine] = Re2Engine, zone: tzinfo = UTC
-    ) -> None:
+    def __init__(self, pack: Pack, *, engine: EngineMaker | None = None, zone: tzinfo = UTC) -> None:
         self._pack = pack
-        self._engine = engine
+        self._engine = engine or best_engine()
         self._zone = zone
         self._parts: dict[Scope, _Part] = {}
-        self._matchers = {rule.id: LineMatcher(_pattern(rule)) for rule in pack.rules}
+        self._matchers = LineMatchers({rule.id: _pattern(rule) for rule in pack.rules})
 
-    def scan(self, block: LogBlock, state: ScanState) -> tuple[ScanState, ScanResult]:
-        """Scan a block, the next one of its file after those that gave `state`."""
+    @property
+    def engine(self) -> str:
+        """Name and version of the engine that finds the lines of jobs' own logs."""
+        return self._part(Scope.APPLICATION).engine.name
+
+    def scan(self, block: LogBlock, state: ScanState, log: LogText | None = None) -> tuple[ScanState, ScanResult]:
+        """Scan a block, the next one of its file after those that gave `state`; `log` is its text, cleaned already."""
         before = _before(state, block)
-        log = LogText(block.data)
-        ended, still_open = _tracebacks(block, log.text, before)
+        log = log or LogText(block.data)
+        part = self._part(block.scope)
+        sighted = _sighted(part, log.text, cut=block.overlap > 0)
+        ended, still_open = _tracebacks(block, log.text, before, sighted.mentions)
         maker = HitMaker(block, log, self._matchers, zone=self._zone, table_rows=before.table_rows)
         collector = _Collector(maker)
         unfinished = _Unfinished.of(log.text, before, continues=block.overlap > 0)
-        for line, rules in self._lines(block, log.text, ended, before):
+        for line, rules in self._lines(block, log.text, (part, sighted, ended), before):
             for rule in rules:
                 collector.add(rule, line)
             unfinished.take(line, rules)
@@ -121,26 +139,29 @@ class Scanner:
         return _with_file(state, after), collector.result()
 
     def _lines(
-        self, block: LogBlock, text: bytes, ended: Mapping[int, EndedTraceback], before: FileState
-    ) -> list[tuple[FoundLine, list[Rule]]]:
+        self,
+        block: LogBlock,
+        text: bytes,
+        seen: tuple[_Part, _Sighted, Mapping[int, EndedTraceback]],
+        before: FileState,
+    ) -> Iterator[tuple[FoundLine, list[Rule]]]:
         """The lines on which rules count, in order, with these rules in the order of the pack."""
-        part = self._part(block.scope)
-        matched: dict[int, list[Rule]] = {start: [] for start in ended}
-        for index, start in _found(part.engine, text, cut=block.overlap > 0):
-            matched.setdefault(start, []).append(part.rules[index])
-        lines = []
-        for start in sorted(matched):
-            line = FoundLine(start, text[start : line_end(text, start)], traceback=ended.get(start))
+        part, sighted, ended = seen
+        starts = sorted({*sighted.rules, *ended}) if ended else sighted.rules
+        for start in starts:
+            end = sighted.ends.get(start)
+            line = FoundLine(start, text[start : line_end(text, start) if end is None else end])
             known: tuple[str, ...] = ()
+            if ended:
+                line.traceback = ended.get(start)
             if start == 0 and block.overlap > 0:
                 line.continued, line.rank, known = True, before.line_rank, before.line_rules
-            rules = self._counting(part, matched[start], line, known)
+            rules = self._counting(part, sighted.rules.get(start, []), line, known)
             if line.continued:
                 old = len(LogText(block.data[: block.overlap]).text)
                 rules = [rule for rule in rules if rule.id not in known and self._ends_after(old, rule, line)]
             if rules:
-                lines.append((line, rules))
-        return lines
+                yield line, rules
 
     def _counting(self, part: _Part, matched: list[Rule], line: FoundLine, known: Sequence[str]) -> list[Rule]:
         """Of the rules that match a line those that count; `known` matched an earlier piece of it."""
@@ -162,8 +183,9 @@ class Scanner:
         if scope not in self._parts:
             rules = [rule for rule in self._pack.rules if scope in rule.scopes]
             looked_for = tuple(rule for rule in rules if not rule.traceback)
+            mentions = MENTIONS if scope in _IN_PYTHON else ()
             self._parts[scope] = _Part(
-                engine=self._engine([_pattern(rule) for rule in looked_for]),
+                engine=self._engine([*map(_pattern, looked_for), *mentions]),
                 rules=looked_for,
                 at_ends=tuple(rule for rule in rules if rule.traceback),
             )
@@ -224,20 +246,28 @@ def _pattern(rule: Rule) -> Pattern:
     return Pattern(text=rule.pattern, ignore_case=rule.ignore_case)
 
 
-def _found(engine: Engine, text: bytes, *, cut: bool) -> list[tuple[int, int]]:
-    """Rule and start of the line for each match; `cut` says that the first line began before the text."""
-    if not cut:
-        return [(index, start) for index, start, _ in engine.find(text)]
-    return [(index, max(start - len(_CUT), 0)) for index, start, _ in engine.find(_CUT + text)]
+def _sighted(part: _Part, text: bytes, *, cut: bool) -> _Sighted:
+    """What the engine finds; `cut` says that the first line began before the text."""
+    sighted = _Sighted()
+    shift = len(_CUT) if cut else 0
+    for found_start, found_end, index in part.engine.find(_CUT + text if cut else text):
+        start = max(found_start - shift, 0)
+        if index >= len(part.rules):
+            if sighted.mentions[-1:] != [start]:
+                sighted.mentions.append(start)
+            continue
+        sighted.rules.setdefault(start, []).append(part.rules[index])
+        sighted.ends[start] = found_end - shift
+    return sighted
 
 
 def _tracebacks(
-    block: LogBlock, text: bytes, before: FileState
+    block: LogBlock, text: bytes, before: FileState, mentions: Sequence[int]
 ) -> tuple[Mapping[int, EndedTraceback], tuple[OpenTraceback, ...]]:
     if block.scope not in _IN_PYTHON:
         return {}, ()
     start = line_end(text, 0) + 1 if block.overlap > 0 else 0
-    return follow(text, start, before.tracebacks)
+    return follow(text, start, before.tracebacks, mentions)
 
 
 def _before(state: ScanState, block: LogBlock) -> FileState:

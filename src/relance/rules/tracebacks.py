@@ -1,18 +1,21 @@
 """Python tracebacks in interleaved logs: from the first line to the exception, whoever else writes in between.
 
-Quiet text is only searched for the words that begin a traceback. While one is open, lines are looked at one by one and
-told apart by their labels; what is open at the end of a block is handed to the next.
+Quiet text is only searched for the words that begin a traceback, by the engine that looks for the rules. While one is
+open, lines are looked at one by one and told apart by their labels; what is open at the end of a block is handed to the
+next.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from relance.domain.log_labels import read_label
-from relance.domain.log_texts import line_end, line_start
+from relance.domain.log_texts import line_end
 from relance.rules.masking import mask
+from relance.rules.patterns import Pattern
 
 MOST_OPEN = 64
 """Tracebacks of one file that are kept from block to block; those that went longest without a line are dropped."""
@@ -23,8 +26,12 @@ _TAIL_LINES = 6
 _TAIL_LINE_BYTES = 200
 
 _HEAD = b"Traceback (most recent call last)"
-_LINK = b"he above exception"
 _LINKS = (b"During handling of the above exception", b"The above exception was the direct cause")
+MENTIONS = (
+    Pattern(text=r"Traceback \(most recent call last\)"),
+    Pattern(text="During handling of the above exception|The above exception was the direct cause"),
+)
+"""What a line has that begins a traceback or announces one."""
 _FRAME = re.compile(rb'\s+File "([^"\n]{1,400})", line (\d{1,9})(?:, in ([^\n]{1,200}))?')
 _LAST = re.compile(rb"((?:[A-Za-z_]\w*\.)*([A-Za-z_]\w*))(?:\[[^\]\n]{0,100}\])?(?::(?: |$)|$)")
 _LEVELS = {b"DEBUG", b"INFO", b"NOTICE", b"WARN", b"WARNING", b"ERROR", b"CRITICAL", b"FATAL", b"NOTE", b"TRACE"}
@@ -66,7 +73,7 @@ class EndedTraceback:
 
 
 def follow(
-    text: bytes, start: int, carried: Iterable[OpenTraceback]
+    text: bytes, start: int, carried: Iterable[OpenTraceback], mentions: Sequence[int]
 ) -> tuple[Mapping[int, EndedTraceback], tuple[OpenTraceback, ...]]:
     """The tracebacks that end in the text, by the start of their last line, and those still open at its end.
 
@@ -74,15 +81,17 @@ def follow(
         text: Lines, cleaned.
         start: Where the first line that is to be looked at starts.
         carried: What was open at the end of the text before.
+        mentions: Where lines start that match one of `MENTIONS`, in rising order.
     """
     open_now = {each.key: _Reading.of(each) for each in carried}
     ended: dict[int, EndedTraceback] = {}
     position, lines = start, 0
     while position < len(text):
         if not open_now:
-            position = _next_mention(text, position)
-            if position < 0:
+            after = bisect_left(mentions, position)
+            if after == len(mentions):
                 break
+            position = mentions[after]
         end, lines = line_end(text, position), lines + 1
         if found := _take(text[position:end], lines, open_now):
             ended[position] = found
@@ -146,12 +155,6 @@ class _Reading:
             own = _FOREIGN.search(file) is None
             if own or not self.own:
                 self.frame, self.own = b"%s:%s in %s" % (file, number, (function or b"<file>").rstrip()), own
-
-
-def _next_mention(text: bytes, position: int) -> int:
-    """The start of the next line that begins a traceback or announces one; -1 without any."""
-    places = [place for words in (_HEAD, _LINK) if (place := text.find(words, position)) >= 0]
-    return max(line_start(text, min(places)), position) if places else -1
 
 
 def _take(line: bytes, number: int, open_now: dict[str, _Reading]) -> EndedTraceback | None:
