@@ -42,10 +42,13 @@ _RAS_TEXT = re.compile(
 )
 _SPY_TEXT = re.compile(rb"^(?:[^\n]{0,60}: )?Process \d+: [^\n]*\r?\n(?:[^\n]{0,60}: )?Python v\d", re.MULTILINE)
 _SPY_THREAD = re.compile(rb'^Thread \S+ \((?:active|idle)[^)]*\)(?:: "|\s*$)', re.MULTILINE)
-_HANDLER_THREAD = re.compile(rb"(?:Current thread|Thread) 0x[0-9a-fA-F]+[^\n]* \(most recent call first\)")
-_HANDLER_ONLY = re.compile(
-    rb"(?:(?:Timeout \(\d+:\d\d:\d\d[^\n]*|(?:Current thread|Thread) 0x[^\n]*|  File \"[^\n]*|  \.{3}|)\r?\n)*+[^\n]*\Z"
+_HANDLER_THREAD = re.compile(
+    rb"(?:(?:Current thread|Thread) 0x[0-9a-fA-F]+[^\n]*|^Stack) \(most recent call first\)", re.MULTILINE
 )
+_HANDLER_LINE = (
+    rb"Timeout \(\d+:\d\d:\d\d[^\n]*|(?:Current thread|Thread) 0x[^\n]*|Stack \([^\n]*|  File \"[^\n]*|  \.{3}|"
+)
+_HANDLER_ONLY = re.compile(rb"(?:(?:" + _HANDLER_LINE + rb")\r?\n)*+[^\n]*\Z")
 _EARLY_BYTES = 400
 """So far down a file that is a trace says what it is; a job's log may hold the same words further down."""
 _RAS_NAME = re.compile(r"(?:^|[^a-z])(?:nccl)?ras(?:[^a-z]|$)", re.IGNORECASE)

@@ -26,7 +26,9 @@ _PROCESS = re.compile(r"Process (\d{1,9}): ?(.*)")
 _PARENT = re.compile(r"Parent Process \d+:")
 _SPY_THREAD = re.compile(r"Thread (\S{1,30})(?: \((\w[\w +]*)\))?(?:: \"(.*)\")?$")
 _SPY_FRAME = re.compile(r" {4}(\S.*) \((.+?)(?::(\d{1,7}))?\)$")
-_HANDLER_THREAD = re.compile(r"(?:Current thread|Thread) 0x[0-9a-fA-F]+(?: \[.*\])? \(most recent call first\)")
+_HANDLER_THREAD = re.compile(
+    r"(?:(?:Current thread|Thread) 0x[0-9a-fA-F]+(?: \[.*\])?|Stack) \(most recent call first\)"
+)
 _PYTHON_FRAME = re.compile(r" *File \"(.+?)\", line (\d{1,7})(?:,)? in (\S.*)$")
 _TRACEBACK = re.compile(r"Traceback \(most recent call (last|first)\):")
 _DUMP_BEGINS = re.compile(r"Fatal Python error:|Timeout \(\d+:\d\d:\d\d")

@@ -102,6 +102,26 @@ def test_a_gpu_that_has_not_begun_is_named_where_the_recorder_sees_starts() -> N
     assert (found[0].kind, found[0].ranks) == (SignKind.FR_GPU_STALL, (6,))
 
 
+@pytest.mark.parametrize("rank", RANKS)
+def test_counters_alone_name_the_rank_that_stopped(rank: int) -> None:
+    run = Run(Fault(stops={rank: collective(rank, 9)}))
+    found = signs([file(each, run.dump(each) | {"entries": []}) for each in RANKS])
+    assert (found[0].kind, found[0].ranks) == (SignKind.FR_IDLE_RANK, (rank,))
+
+
+@pytest.mark.parametrize("rank", RANKS)
+def test_counters_of_a_pipeline_are_not_compared(rank: int) -> None:
+    run = Run(Fault(dies={rank: collective(rank, 9)}))
+    dumps = {each: run.dump(each) for each in RANKS}
+    for each, dump in dumps.items():
+        dump["entries"] = [entry for entry in dump["entries"] if not entry["is_p2p"]]
+        pipe = dump["pg_status"].get("3")
+        if each < 8 and pipe is not None:
+            dump["pg_status"]["3"] = dict.fromkeys(pipe, 500)
+    found = signs([file(each, dump) for each, dump in dumps.items()])
+    assert (found[0].kind, found[0].ranks) == (SignKind.FR_LAGGARD, (rank,))
+
+
 @pytest.mark.parametrize("pair", [(0, 5), (9, 14), (10, 15)])
 def test_two_culprits_are_both_named(pair: tuple[int, int]) -> None:
     found = signs(Run(Fault(stops=dict.fromkeys(pair, 10))).files())

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import faulthandler
 import json
+from pathlib import Path
 
 import pytest
 
-from relance.traces.signs import SignKind, TraceFile, TraceSign, UnreadableTraceError
+from relance.traces.reading import looks_like
+from relance.traces.signs import SignKind, TraceFile, TraceKind, TraceSign, UnreadableTraceError
 from relance.traces.stack_signs import signs_of_stacks
 from relance.traces.stacks import Stack, read_stacks
 from relance.traces.standing import At, at_of
@@ -208,6 +211,21 @@ def test_the_names_of_classes_before_functions_change_nothing() -> None:
     (sign,) = signs([("Condition.wait", "threading.py", 331), ("Own.scrub", "own/filters.py", 9), *OUTER], waits)
     assert (sign.kind, sign.ranks, sign.op) == (SignKind.STACK_MINORITY, (5,), "Own.scrub")
     assert sign.confidence >= 0.7
+
+
+@pytest.mark.parametrize("all_threads", [True, False])
+def test_what_faulthandler_really_writes_is_read(tmp_path: Path, all_threads: bool) -> None:
+    def all_reduce_like() -> None:
+        with (tmp_path / "dump.txt").open("w+b") as out:
+            faulthandler.dump_traceback(out, all_threads=all_threads)
+
+    all_reduce_like()
+    data = (tmp_path / "dump.txt").read_bytes()
+    assert looks_like("rank-0.txt", data) is TraceKind.STACKS
+    (stack,) = read_stacks(TraceFile(name="faulthandler-0.txt", data=data))
+    assert [frame.function for frame in stack.frames[:2]] == [
+        "all_reduce_like", "test_what_faulthandler_really_writes_is_read",
+    ]  # fmt: skip
 
 
 def test_what_a_process_is_at_is_told_from_its_innermost_calls() -> None:
