@@ -16,8 +16,12 @@ def address_book(case: CaseFile, clues: Iterable[Clue]) -> Mapping[str, str]:
     """The node of each address, from lists of hosts and from what hosts say of themselves."""
     book = {plain(address): node for address, node in case.addresses.items()}
     for clue in clues:
-        if clue.hit.symptom == _ADDRESS and clue.node is not None and "address" in clue.hit.captures:
+        if clue.node is None:
+            continue
+        if clue.hit.symptom == _ADDRESS and "address" in clue.hit.captures:
             book.setdefault(plain(clue.hit.captures["address"]), clue.node)
+        if "own_address" in clue.hit.captures:
+            book.setdefault(plain(clue.hit.captures["own_address"]), clue.node)
     return book
 
 

@@ -22,7 +22,7 @@ def choose(host: tuple[Explanation, ...], node: tuple[Explanation, ...], own: tu
     """All explanations, the chosen one first, the next best second."""
     fresh = _fresh(own)
     root = next((item for item in fresh if item.trust is Trust.ROOT), None)
-    best = _host_first(_fresh(host), root, fresh, case) or _node_first(node, root) or _own_first(fresh, host)
+    best = _host_first(_fresh(host), root, fresh, case) or _node_first(_fresh(node), root) or _own_first(fresh, host)
     everything = [*host, *node, *own]
     if best is None:
         best = min(everything, key=lambda item: item.trust, default=None)
@@ -63,7 +63,11 @@ def _own_first(own: tuple[Explanation, ...], host: tuple[Explanation, ...]) -> E
     """The job's own side: its first root line, a pointer, then a host's doubtful row, then what can be either."""
     died = any(item.first is not None and item.first.is_death for item in own)
     named = [item for item in own if not (died and _may_be_the_dead_peer(item))]
-    ranked = sorted([*named, *(item for item in host if item.trust is Trust.HOST_WEAK)], key=_rank)
+    weak = [item for item in host if item.trust is Trust.HOST_WEAK]
+    ranked = sorted([*named, *weak], key=_rank)
+    shared = next((item for item in weak if item.shared), None)
+    if shared is not None and ranked and ranked[0].trust is Trust.POINTER:
+        return shared  # that many nodes lost a service says more than who was missed meanwhile
     return ranked[0] if ranked else None
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 from relance.attribution.symptoms import FROM_SCHEDULER
 from relance.domain.faults import Scope
 from relance.domain.findings import RuleHit
 from relance.domain.verdicts import CaseFile
 
 _BOUNDARIES = ".-<:_"
+_BEGINS = re.compile(r"\s{0,8}([A-Za-z][\w.-]*)(?::| ?\|) ")
+"""A line that begins with the name of a host, as launchers over ssh write: it counts if it is one of the job's."""
 
 
 def node_named(text: str | None, nodes: tuple[str, ...]) -> str | None:
@@ -46,6 +50,9 @@ def node_of(hit: RuleHit, case: CaseFile) -> str | None:
         return placed
     if host is not None:
         return host
+    begins = _BEGINS.match(hit.excerpt)
+    if begins is not None and begins[1] in case.nodes:
+        return begins[1]
     return case.nodes[0] if len(case.nodes) == 1 else None
 
 

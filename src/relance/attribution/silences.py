@@ -30,6 +30,7 @@ def silence_explanations(case: CaseFile, clues: tuple[Clue, ...]) -> list[Explan
     cause, nodes = SILENT_NODE, _silent_nodes(case)
     if not waits and len(nodes) != 1:
         nodes = ()  # many ranks wait without a word in the log; that one whole node said nothing is rare
+    before_all = bool(waits)
     waits = waits or inside
     if not nodes:
         cause, nodes = SILENT_RANK, _fell_silent(case, presence)
@@ -40,11 +41,11 @@ def silence_explanations(case: CaseFile, clues: tuple[Clue, ...]) -> list[Explan
     signed = {clue.node for clue in clues if clue.of_host and clue.may_be_cause}
     return [
         Explanation(
-            trust=Trust.POINTER,
+            trust=Trust.POINTER if before_all else Trust.MAYBE,
             domain=FaultDomain.SYSTEM if signed & set(nodes) else FaultDomain.UNKNOWN,
             cause=cause,
             hint=RestartHint.EXCLUDE,
-            confidence=0.65,
+            confidence=0.65 if before_all else 0.45,
             because=because,
             at=waits[0].at,
             clues=(waits[0],),

@@ -89,6 +89,9 @@ WAITED_FOR_OTHERS = frozenset({
 })  # fmt: skip
 """Somebody who waited for others, not in a collective: most often before the first."""
 
+STANDSTILLS = frozenset({"job_idle_power", "nccl_kernel_spin", "spin_wait_hang"})
+"""GPUs that all wait or idle: the job does not compute (M024, M026, M027)."""
+
 OUT_OF_MEMORY = frozenset({"cgroup_oom", "cuda_oom", "device_oom", "host_oom", "nccl_gpu_oom", "dataloader_killed"})
 """Memory that ran out: the next try may fit, so that all ranks ran out is no proof that it will again."""
 
@@ -101,6 +104,10 @@ ON_ONE_NODE: Mapping[str, FaultDomain] = {
     "driver_too_old": FaultDomain.SYSTEM,
     "nccl_no_interface": FaultDomain.SYSTEM,
     "tls_failure": FaultDomain.SYSTEM,
+    "ib_gid_misconfig": FaultDomain.SYSTEM,
+    "ib_memlock": FaultDomain.SYSTEM,
+    "nccl_version_mismatch": FaultDomain.SYSTEM,
+    "shm_full": FaultDomain.SYSTEM,
 }
 """Everybody's mistake where all ranks show it, and a node's fault where only its ranks do (A001, A006, T032)."""
 

@@ -200,11 +200,15 @@ def cases_of(
             rank_to_node=context.rank_to_node,
             job=beside.job,
             findings=tuple(_with_pods(finding, beside.pods) for finding in run.findings)
-            or _standstill(AttemptKey(job=job, restart_count=count), run, None if over else finished.latest),
+            or _standstill(
+                AttemptKey(job=job, restart_count=count),
+                _with_own_times(run.progress, now),
+                None if over else finished.latest,
+            ),
             node_views=beside.node_views,
             coverage=(*finished.coverage, *beside.coverage),
             signs=(*beside.signs, *finished.signs),
-            progress=run.progress,
+            progress=_with_own_times(run.progress, now),
             presence=finished.presence,
             addresses=beside.addresses,
         )
@@ -212,8 +216,14 @@ def cases_of(
     )
 
 
-def _standstill(attempt: AttemptKey, run: Shown, latest: datetime | None) -> tuple[Finding, ...]:
-    found = standstill_of(attempt, run.progress, latest)
+def _with_own_times(progress: Progress, now: datetime) -> Progress:
+    """Progress without the times of reading: they tell nothing of what came before or after in finished logs."""
+    first = None if progress.first_step_at == now else progress.first_step_at
+    return replace(progress, first_step_at=first, step_at=None if progress.step_at == now else progress.step_at)
+
+
+def _standstill(attempt: AttemptKey, progress: Progress, latest: datetime | None) -> tuple[Finding, ...]:
+    found = standstill_of(attempt, progress, latest)
     return () if found is None else (found,)
 
 

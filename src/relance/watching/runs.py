@@ -23,10 +23,11 @@ _LAUNCHES = (
     r"Rendezvous'ing worker group \(attempt (?P<run>\d{1,5})\)",
     r"Rendezvous complete for workers\. Result: restart_count=(?P<run>\d{1,5})\b",
     r"SLURM_RESTART_COUNT[=: ]{1,3}(?P<run>\d{1,5})\b",
+    r"Decision: RETRY.{0,160}? errors allowed: (?P<run>\d{1,3})/\d",
     rf"(?i:starting|launching) (?i:training )?{_WORD} #?(?P<run>\d{{1,5}})\b",
 )
 _PATTERNS = tuple(Pattern(text=text) for text in (_BANNER, *_LAUNCHES))
-_ON_NODE = re.compile(rb"\bon (?:node )?([A-Za-z][\w.-]*\d)\b")
+_ON_NODE = re.compile(rb"\bon (?:node )?([A-Za-z][\w.-]*\d)(?=[\s)\]=-]|$)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
