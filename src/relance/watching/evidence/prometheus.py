@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from relance.domain.log_times import dated
 from relance.rules.metric_rules import Point
 from relance.watching.evidence import values
-from relance.watching.evidence.naming import known_node
-from relance.watching.evidence.samples import Samples, node_label
+from relance.watching.evidence.samples import Labels, Samples, node_label
 
 MOST_LINE_BYTES = 64 * 1024
 _SAMPLE = re.compile(
     rb"^([a-zA-Z_:][a-zA-Z0-9_:]*)(\{.*\})?[ \t]+([^ \t]+)(?:[ \t]+(-?\d{1,17}(?:\.\d{1,9})?))?[ \t]*(?:#.*)?$"
 )
+_NAME = re.compile(rb"[a-zA-Z_:][\w:]*\Z")
 _LABEL = re.compile(r'([a-zA-Z_]\w*)\s*=\s*"((?:[^"\\\n]|\\.)*)"')
 _ESCAPE = re.compile(r"\\(.)")
 _COMMENT_EPOCH = re.compile(rb"\b(1[4-9]\d{8}|[2-3]\d{9})(?:\.\d{1,9})?\b")
@@ -30,6 +30,7 @@ def read_text(name: str, chunks: Iterable[bytes], samples: Samples, nodes: tuple
     """
     at = _time_of_name(name)
     scrape, bad = 0, 0
+    wanted = frozenset(each.encode() for each in samples.wanted)
     seen: set[tuple[bytes, bytes | None]] = set()
     for number, line in enumerate(_lines(chunks), 1):
         if line.startswith(b"#"):
@@ -38,13 +39,14 @@ def read_text(name: str, chunks: Iterable[bytes], samples: Samples, nodes: tuple
                 at, scrape = told, scrape + 1
                 seen.clear()
             continue
+        called = line.partition(b"{")[0].split(None, 1)[:1]
+        if called and called[0] not in wanted and _NAME.match(called[0]):
+            continue
         match = _SAMPLE.match(line)
         if match is None:
-            bad += bool(line.strip())
+            bad += bool(called)
             continue
         series = match[1].decode()
-        if series not in samples.wanted:
-            continue
         value = _number(match[3])
         if value is None:
             bad += 1
@@ -55,7 +57,7 @@ def read_text(name: str, chunks: Iterable[bytes], samples: Samples, nodes: tuple
         seen.add((match[1], match[2]))
         own = at if match[4] is None else _seconds(float(match[4]))
         labels, told_node = _labels((match[2] or b"").decode("utf-8", "replace"))
-        place = known_node(told_node, nodes) or told_node if told_node else node
+        place = samples.place(told_node, nodes, node)
         samples.add(series, labels, place, (own, scrape), Point(own or 0.0, value, name, number))
     return bad
 
@@ -71,13 +73,14 @@ def read_answer(name: str, document: object, samples: Samples, nodes: tuple[str,
         if series not in samples.wanted:
             continue
         told_node = node_label(metric)
-        place = known_node(told_node, nodes) or told_node if told_node else node
+        place = samples.place(told_node, nodes, node)
+        labels = tuple(sorted(metric.items()))
         pairs = values.items(result.get("values")) or [result.get("value")]
         for pair in pairs:
             if isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], int | float):  # noqa: PLR2004 - time, value
                 value = _number(values.text(pair[1], 40).encode())
                 if value is not None and abs(pair[0]) < _MILLISECONDS:
-                    samples.add(series, metric, place, (float(pair[0]), 0), Point(float(pair[0]), value, name, 1))
+                    samples.add(series, labels, place, (float(pair[0]), 0), Point(float(pair[0]), value, name, 1))
     return True
 
 
@@ -94,10 +97,10 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 @lru_cache(maxsize=4096)
-def _labels(text: str) -> tuple[Mapping[str, str], str | None]:
+def _labels(text: str) -> tuple[Labels, str | None]:
     """The labels of a series, with the node that they name."""
     found = {name: _ESCAPE.sub(_unescaped, value)[:300] for name, value in _LABEL.findall(text[:4096])}
-    return found, node_label(found)
+    return tuple(sorted(found.items())), node_label(found)
 
 
 def _unescaped(match: re.Match[str]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from relance.rules.metric_rules import Point, Series
+from relance.watching.evidence.naming import known_node
 
 MOST_SAMPLES = 250_000
 """All samples that are kept: about 40 MiB."""
@@ -15,7 +16,9 @@ _NODE_LABELS = (
     "exported_instance", "instance",
 )  # fmt: skip
 NODE_LABELS = frozenset(_NODE_LABELS)
-_Key = tuple[str, str | None, tuple[tuple[str, str], ...]]
+Labels = tuple[tuple[str, str], ...]
+"""Labels in the order of their names."""
+_Key = tuple[str, str | None, Labels]
 
 
 @dataclass(slots=True)
@@ -27,12 +30,19 @@ class Samples:
     count: int = 0
     _points: dict[_Key, list[tuple[float | None, int, Point]]] = field(default_factory=dict)
     _shown: dict[_Key, str] = field(default_factory=dict)
+    _places: dict[str, str] = field(default_factory=dict)
 
-    def add(
-        self, name: str, labels: Mapping[str, str], node: str | None, sample: tuple[float | None, int], point: Point
-    ) -> None:
+    def place(self, told: str | None, nodes: tuple[str, ...], node: str | None) -> str | None:
+        """The node that a series is of: the one it names, as the attempt calls it, else its file's."""
+        if not told:
+            return node
+        if told not in self._places and len(self._places) < MOST_SERIES:
+            self._places[told] = known_node(told, nodes) or told
+        return self._places.get(told, told)
+
+    def add(self, name: str, labels: Labels, node: str | None, sample: tuple[float | None, int], point: Point) -> None:
         """Keep a sample, with its time in seconds since 1970 (None: not told) and the number of its scrape."""
-        key = (name, node, tuple(sorted(labels.items())))
+        key = (name, node, labels)
         held = self._points.get(key)
         if self.count >= MOST_SAMPLES or (held is None and len(self._points) >= MOST_SERIES):
             self.full = True

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from relance.rules.metric_rules import Point
 from relance.watching.evidence import values
 from relance.watching.evidence.kinds import columns_of, is_time_column
-from relance.watching.evidence.naming import known_node
 from relance.watching.evidence.samples import Samples
 
 _NODES = frozenset({"node", "host", "hostname", "nodename", "instance", "machine", "server", "node_name"})
@@ -158,8 +157,9 @@ def read_table(name: str, chunks: Iterable[bytes], samples: Samples, nodes: tupl
         if at is None:
             continue
         place = _cell(cells, heading.node)
-        owner = (known_node(place, nodes) or place) if place else node
-        labels = {label: cell for column, label in heading.device if (cell := _cell(cells, column))}
+        owner = samples.place(place, nodes, node)
+        told = {label: cell for column, label in heading.device if (cell := _cell(cells, column))}
+        labels = tuple(sorted(told.items()))
         for series, value, called in _values(heading, cells):
             if series in samples.wanted:
                 point = Point(at.timestamp(), value, name, number)
