@@ -14,6 +14,7 @@ MAX_JSON_BYTES = 64 * 1024 * 1024
 MAX_JSON_PARTS = 3_000_000
 """Commas, colons and opening brackets: each part costs some 100 bytes of memory at worst."""
 MAX_TEXT_BYTES = 32 * 1024 * 1024
+MAX_LINES = 400_000
 MAX_LINE_CHARS = 4096
 """Longer lines are cut: what a stack or a status says stands at their beginning."""
 
@@ -53,9 +54,11 @@ def lines_of(data: bytes) -> Iterator[tuple[int, str]]:
     Raises:
         UnreadableTraceError: The text is too large.
     """
-    if len(data) > MAX_TEXT_BYTES:
+    lines = data.count(b"\n")
+    if len(data) > MAX_TEXT_BYTES or lines > MAX_LINES:
         raise UnreadableTraceError(
-            f"The file has {len(data)} bytes and the limit is {MAX_TEXT_BYTES}. Give one file for each node."
+            f"The file has {len(data)} bytes in {lines} lines; the limits are {MAX_TEXT_BYTES} and {MAX_LINES}. "
+            "Give one file for each node."
         )
     for number, line in enumerate(data.split(b"\n"), 1):
         yield number, _ESCAPES.sub("", line[:MAX_LINE_CHARS].decode("utf-8", "replace")).rstrip()

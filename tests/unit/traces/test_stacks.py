@@ -237,6 +237,12 @@ def test_what_a_process_is_at_is_told_from_its_innermost_calls() -> None:
         assert at_of(stack) is at, frames
 
 
+@pytest.mark.parametrize("data", [b"1: \n" * 500_000, b"x" * 40_000_000])
+def test_a_text_that_is_too_large_is_refused_before_it_is_read(data: bytes) -> None:
+    with pytest.raises(UnreadableTraceError, match="one file for each node"):
+        read_stacks(TraceFile(name="x", data=data))
+
+
 @pytest.mark.parametrize("data", [b"", b"Process 3: python\nPython v3.11\n", b"[]", b"[{}]", b"{}", b'[{"frames": 3}]'])
 def test_what_holds_no_stack_is_refused_with_a_remedy(data: bytes) -> None:
     with pytest.raises(UnreadableTraceError, match="py-spy dump"):
