@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from itertools import accumulate, pairwise
-from statistics import median
 
 from relance.domain.faults import Scope
 from relance.domain.findings import RuleHit
@@ -236,7 +235,7 @@ def _differs(test: Test, limits: tuple[float, ...], value: float, everywhere: Se
     if test is Test.UNLIKE_PEERS:
         usual, count = Counter(everywhere).most_common(1)[0]
         return value != usual and count >= _NEARLY_ALL * (len(everywhere) - 1)
-    middle = median(everywhere)
+    middle = (everywhere[(len(everywhere) - 1) // 2] + everywhere[len(everywhere) // 2]) / 2.0
     if test is Test.BELOW_PEERS:
         return middle > 0 and value < limits[0] * middle
     return value > middle + limits[0]

@@ -105,6 +105,17 @@ def test_a_folder_without_logs_is_said(tmp_path: Path) -> None:
     assert told.stderr.startswith("relance: there is no log to read")
 
 
+def test_a_folder_of_nothing_readable_says_what_is_in_it(tmp_path: Path) -> None:
+    (tmp_path / "weights.bin").write_bytes(b"\0\1" * 500)
+    (tmp_path / "train.yaml").write_text("lr: 0.1\n")
+    (tmp_path / "sacct.json").write_text('{"jobs": [')
+    told = run(str(tmp_path))
+    assert told.exit_code == 2
+    assert "weights.bin: no text: not read" in told.stderr
+    assert "train.yaml: settings: not read" in told.stderr
+    assert "sacct.json: not read: no whole JSON document" in told.stderr
+
+
 def test_a_context_that_cannot_be_used_is_said(folder: Path) -> None:
     (folder / "context.yaml").write_text("nodes: 3\n")
     told = run(str(folder))
