@@ -130,7 +130,8 @@ def _no_dump(job: Job, waits: Waits) -> list[TraceSign]:
     tail = "it may have died, or be stuck where it cannot write one" if few else "their files may not have been kept"
     wait = f", and {waits.ends[ranks[0]]} ranks wait for rank {ranks[0]}" if awaited else ""
     because = f"{_have(ranks)} left no dump{wait}: {tail}."
-    return [_pointing(SignKind.FR_NO_DUMP, because, confidence, ranks, _first_wait(waits, ranks[:1]))]
+    named = ranks if few else ()
+    return [_pointing(SignKind.FR_NO_DUMP, because, confidence, named, _first_wait(waits, ranks[:1]))]
 
 
 def _gaps(job: Job, waits: Waits) -> list[TraceSign]:

@@ -161,6 +161,7 @@ def test_few_dumps_decide_nothing() -> None:
     found = signs(Run(Fault(stops={4: 10})).files(without=tuple(range(1, WORLD))))
     assert SignKind.FR_UNDECIDED in kinds(found)
     assert all(sign.confidence <= 0.3 for sign in found)
+    assert all(sign.ranks == () for sign in found)
 
 
 def test_ranks_that_wait_for_each_other_in_two_groups_show_another_order_of_calls() -> None:
