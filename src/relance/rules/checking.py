@@ -8,6 +8,7 @@ from relance.domain.faults import Scope
 from relance.domain.observations import LogBlock
 from relance.rules.engines import Re2Engine
 from relance.rules.formats import Pack, Problem, Rule
+from relance.rules.metric_entries import check_metrics
 from relance.rules.scanning import Scanner, ScanState
 
 READ_AT = datetime(2026, 6, 1, tzinfo=UTC)
@@ -30,7 +31,7 @@ def check_pack(pack: Pack) -> tuple[Problem, ...]:
         for number, example in enumerate(rule.miss, 1):
             if any(_counts(whole, rule, example, scope) for scope in rule.scopes):
                 problems.append(_problem(rule, f"miss.{number}", "matches", example))
-    return tuple(problems)
+    return (*problems, *check_metrics(pack.metrics))
 
 
 def _counts(scanner: Scanner, rule: Rule, example: str, scope: Scope) -> bool:
