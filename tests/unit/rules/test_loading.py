@@ -86,6 +86,7 @@ def test_every_packaged_rule_says_where_it_is_from_and_names_known_captures() ->
     }
     own |= {"left", "section", "step_id", "stuck_s", "sxid", "tensor", "timeout_ms", "waited_s"}
     own |= {"count", "first_rank", "joined", "network", "nranks", "numel_in", "world"}
+    own |= {"alert", "checks", "command", "thread", "value", "variable", "worker"}
     for rule in packaged().rules:
         names = LineMatcher(Pattern(text=rule.pattern)).names
         assert names <= own | set(CAPTURES), rule.id
