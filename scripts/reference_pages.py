@@ -16,6 +16,7 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from relance.config import providers as provider_settings
 from relance.config import settings as settings_module
 from relance.domain import events as e
 from relance.domain.incidents import TRANSITIONS, IncidentState
@@ -90,6 +91,10 @@ _GROUPS: tuple[tuple[type[BaseModel], str], ...] = (
     (settings_module.RuleSettings, "`rules`"),
     (settings_module.NotifySettings, "`notify`"),
     (settings_module.MailSettings, "`notify.mail`"),
+    (provider_settings.AttributionSettings, "`attribution`"),
+    (provider_settings.HttpProviderSettings, "`attribution.providers[]` with `kind: http`"),
+    (provider_settings.AttrsvcProviderSettings, "`attribution.providers[]` with `kind: attrsvc`"),
+    (provider_settings.PluginProviderSettings, "`attribution.providers[]` of another package"),
 )
 
 
@@ -142,7 +147,8 @@ def _default(field: FieldInfo) -> str:
 
 
 def _meaning(group: type[BaseModel], name: str) -> str:
-    text = _attribute_texts(group).get(name)
+    kinds = [kind for kind in group.__mro__ if issubclass(kind, BaseModel) and kind is not BaseModel]
+    text = next((found for kind in kinds if (found := _attribute_texts(kind).get(name))), None)
     annotation = group.model_fields[name].annotation
     if text is None and inspect.isclass(annotation) and issubclass(annotation, BaseModel):
         return _first_line(annotation)

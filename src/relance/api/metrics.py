@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from relance.api.provider_metrics import ProviderMetrics
 from relance.domain import events as e
 from relance.domain.clocks import (
     Milestones,
@@ -69,6 +70,7 @@ class Metrics:
         self._storm = Gauge(
             "relance_storm_open", "1 while restarts wait for a shared cause", ["cluster"], registry=registry
         )
+        self._providers = ProviderMetrics(parts.live, registry)
 
     async def start(self) -> None:
         """Count from the newest position on. Raises HistoryError."""
@@ -122,6 +124,7 @@ class Metrics:
         self._open.set(len(await history.incidents(open_only=True, limit=10_000)))
         self._overdue.set(len(await history.due(now)))
         self._streams.set(self._feeds.open)
+        self._providers.look()
         for row in await self._parts.queries().stages():
             stage = row.setting.stage if row.setting else Stage.OBSERVE
             self._stage.labels(row.cluster).set(stage.rank)

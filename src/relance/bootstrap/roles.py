@@ -81,6 +81,8 @@ def _server_roles(server: Server, settings: Settings, clock: Clock, closing: lis
         "recovery loop": server.loop.run(),
         "upkeep": upkeep(server.history, clock),
     }
+    if server.desks:
+        roles["outside attribution"] = server.asker.run()
     for way in open_announcers(settings, server.folder, server.history, clock, server.queries):
         closing.append(way.close)
         roles[f"telling by {way.name}"] = way.tell()

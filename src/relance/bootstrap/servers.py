@@ -15,6 +15,7 @@ from starlette.types import ASGIApp
 
 from relance.api.apps import create_app
 from relance.api.first_tokens import write_admin_token, write_token
+from relance.bootstrap.providers import open_desks
 from relance.bootstrap.sites import site_of
 from relance.bootstrap.states import StateFolder, database_url, open_state, say_where, session_key
 from relance.config import SettingError, Settings
@@ -22,10 +23,13 @@ from relance.config.settings import MungeSettings
 from relance.console.apps import create_console
 from relance.ports.clocks import Clock
 from relance.ports.tokens import Token, TokenRole
+from relance.recovery.asking import Asker
 from relance.recovery.backends import LocalBackend
+from relance.recovery.desks import Desk
 from relance.recovery.live import Live
 from relance.recovery.loop import Loop
 from relance.recovery.queries import Queries
+from relance.recovery.rounds import Round
 from relance.serving.owners import Owners
 from relance.serving.parts import ServerParts, WebSettings
 from relance.slurm.munge import Munge
@@ -42,6 +46,8 @@ class Server:
     folder: StateFolder
     history: SqlHistory
     loop: Loop
+    asker: Asker
+    desks: tuple[Desk, ...]
     backend: LocalBackend
     queries: Queries
     app: ASGIApp
@@ -64,7 +70,9 @@ class Server:
             raise
 
     async def close(self) -> None:
-        """Give the database back and forget where we listened."""
+        """Give the database and the providers back, and forget where we listened."""
+        for desk in self.desks:
+            await desk.close()
         self.socket.close()
         self.folder.server_file.unlink(missing_ok=True)
         await self.history.close()
@@ -109,7 +117,9 @@ async def _wire(
     settings: Settings, folder: StateFolder, history: SqlHistory, listening: socket.socket, clock: Clock
 ) -> Server:
     live, site = Live(), site_of(settings)
+    live.desks = open_desks(settings, clock)
     loop = Loop(history, live, site, clock)
+    asker = Asker(history, lambda snapshot, record: loop.gather(snapshot, record, Round()), live.desks, clock)
     backend = LocalBackend(history, live, loop, site, clock)
     parts = ServerParts(
         backend=backend,
@@ -132,6 +142,8 @@ async def _wire(
         folder=folder,
         history=history,
         loop=loop,
+        asker=asker,
+        desks=live.desks,
         backend=backend,
         queries=parts.queries(),
         app=create_app(parts, create_console(parts)),

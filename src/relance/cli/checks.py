@@ -10,6 +10,9 @@ import click
 from relance.cli.asking import Asking, asks
 from relance.cli.screens import Screen
 from relance.domain.findings import Sight
+from relance.recovery import wordings
+from relance.recovery.breakers import BreakerState
+from relance.recovery.desks import DeskState
 from relance.recovery.job_checks import JobCheck
 
 CLUSTER = ("relance.cli.cluster_checks", "check_cluster")
@@ -81,3 +84,16 @@ def show_check(screen: Screen, found: JobCheck) -> None:
         screen.fact("to mend it" if number == 1 else "or", way)
     screen.fact("stage", f"{row.stage.stage.value} ({'; '.join(row.stage.why)})")
     screen.fact("would do", found.would)
+    for desk in found.providers:
+        screen.fact(
+            "asked outside", f"{desk.name}: {_doing(desk)}", "" if desk.state is BreakerState.CLOSED else "warn"
+        )
+
+
+def _doing(desk: DeskState) -> str:
+    said = wordings.count(desk.opinions, "opinion")
+    counted = f"{said}, {desk.nothing_said + desk.not_answerable} without an answer"
+    counted += f", {wordings.count(desk.errors, 'error')}, {desk.left_out} not asked"
+    left = f" for {wordings.duration(desk.left_alone_s)} more" if desk.left_alone_s else ""
+    why = f"; last: {desk.last_error}" if desk.last_error else ""
+    return f"{wordings.name(desk.state.value)}{left} ({counted}){why}"

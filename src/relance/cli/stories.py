@@ -5,10 +5,12 @@ from __future__ import annotations
 import click
 
 from relance.cli.asking import Asking, asks
+from relance.cli.quotes import show_quote
 from relance.cli.screens import Screen, clock
 from relance.domain.advice import Guard
+from relance.domain.verdicts import Opinion
 from relance.recovery import wordings
-from relance.recovery.stories import Entry, IncidentStory, JobStory, Quote
+from relance.recovery.stories import Entry, IncidentStory, JobStory
 from relance.recovery.tones import glyph, tone
 
 
@@ -48,6 +50,7 @@ def show_job(screen: Screen, story: JobStory) -> None:
         screen.fact("what happened", story.happened)
     if story.quote is not None:
         show_quote(screen, story.quote)
+    show_opinions(screen, story.opinions)
     screen.fact("what next", answers.next, "busy" if row.incident_id else "")
     screen.fact("stage", f"{row.stage.stage.value} ({'; '.join(row.stage.why)})")
     for note in story.notes:
@@ -83,6 +86,8 @@ def show_incident(screen: Screen, story: IncidentStory) -> None:
         show_quote(screen, story.quote)
     if story.verdict is not None and story.verdict.gaps:
         screen.fact("not seen", "; ".join(story.verdict.gaps))
+    if story.verdict is not None:
+        show_opinions(screen, story.verdict.opinions)
     screen.fact("what next", story.next)
     _milestones(screen, story)
     show_decision(screen, story)
@@ -107,11 +112,10 @@ def show_decision(screen: Screen, story: IncidentStory) -> None:
         screen.line(f"  $ {command}")
 
 
-def show_quote(screen: Screen, quote: Quote) -> None:
-    """A line with the place where it stands."""
-    for text in quote.text.splitlines() or [""]:
-        screen.line(f"  | {text}", "warn")
-    screen.line(f"  | {quote.place}", "quiet")
+def show_opinions(screen: Screen, opinions: tuple[Opinion, ...]) -> None:
+    """What outside providers said, a line each."""
+    for opinion in opinions:
+        screen.fact("asked outside", f"{opinion.provider}: {wordings.opinion(opinion)}", "quiet")
 
 
 def _guard(screen: Screen, guard: Guard) -> None:

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator, model_validator
 
 from relance.config.limits import read_limits
+from relance.config.providers import AttributionSettings
 from relance.domain.limits import Limits
 
 OwnersEvent = Literal[
@@ -244,6 +245,7 @@ class Settings(_Strict):
     agent: AgentSettings = Field(default_factory=AgentSettings)
     rules: RuleSettings = Field(default_factory=RuleSettings)
     notify: NotifySettings = Field(default_factory=NotifySettings)
+    attribution: AttributionSettings = Field(default_factory=AttributionSettings)
     time_zone: str = ""
     """The site's time zone, such as `Europe/Paris`, said beside UTC in mails and banners; empty: UTC alone."""
 

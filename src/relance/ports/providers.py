@@ -7,6 +7,12 @@ from typing import Protocol
 
 from relance.domain.verdicts import CaseFile, Opinion, Verdict
 
+CAUSE_CHARS = 120
+TEXT_CHARS = 2000
+NODE_CHARS = 253
+SUSPECTS = 64
+"""Most that is kept of an opinion: characters of its cause, of its text, of a node's name; nodes that it names."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderQuestion:

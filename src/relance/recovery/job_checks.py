@@ -9,6 +9,7 @@ from relance.domain.stages import Stage
 from relance.domain.views import Wish
 from relance.recovery import wordings
 from relance.recovery.answers import JobFacts, next_of
+from relance.recovery.desks import DeskState
 from relance.recovery.owning import is_kernel_log
 from relance.recovery.rows import JobRow
 from relance.recovery.tables import job_row
@@ -52,6 +53,8 @@ class JobCheck:
     """Ways to mend a log that cannot be read; empty where all can be."""
     would: str
     """What Relance does, or would do if the job failed now."""
+    providers: tuple[DeskState, ...] = ()
+    """Outside providers that are asked about each verdict, and how they are doing."""
 
 
 def job_check(facts: JobFacts) -> JobCheck:

@@ -13,6 +13,7 @@ from relance.domain.keys import AttemptKey, JobKey
 from relance.domain.observations import WatcherBatch
 from relance.domain.progress import Progress
 from relance.domain.views import ClusterReport
+from relance.recovery.desks import Desk
 
 _LONGEST_WAY = timedelta(minutes=5)
 """No message is on its way for longer; a call that takes so long has failed and was made again."""
@@ -33,6 +34,8 @@ class Live:
         """Whether the watcher has said its last word of an attempt that has ended."""
         self.stored_at: dict[AttemptKey, datetime] = {}
         """When something that the watcher said of an attempt was stored last."""
+        self.desks: tuple[Desk, ...] = ()
+        """The outside providers that are asked, if any."""
         self._batch_at: dict[AttemptKey, tuple[str, datetime]] = {}
 
     def accept(self, report: ClusterReport, now: datetime) -> bool:

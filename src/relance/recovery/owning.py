@@ -44,6 +44,8 @@ def own_part(story: JobStory, rules: ClusterRules) -> JobStory:
     A node's kernel log names other people's processes: what it shows and where it stands is told, the line is not.
     """
     items = tuple(replace(item, summary="") for item in story.incidents)
+    # what a provider says in its own words may quote anybody's lines
+    story = replace(story, opinions=tuple(replace(item, text="") for item in story.opinions))
     quote = story.quote
     if quote is not None and is_kernel_log(quote.file, rules):
         hidden = f"(a line of the kernel log of {quote.node or 'a node'})"

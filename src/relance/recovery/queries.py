@@ -70,7 +70,9 @@ class Queries:
     async def job_check(self, text: str) -> JobCheck:
         """What is seen of the job that `text` means, and what would be done."""
         record = await subjects.job_meant(self._history, text)
-        return job_check(await self._look().facts(record, newest_only=True))
+        check = job_check(await self._look().facts(record, newest_only=True))
+        desks = self._live.desks if self._live is not None else ()
+        return replace(check, providers=tuple(desk.state for desk in desks))
 
     async def incidents(
         self, *, open_only: bool = False, cluster: str | None = None, since: datetime | None = None, limit: int = 200

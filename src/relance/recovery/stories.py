@@ -11,7 +11,7 @@ from relance.domain.findings import Coverage, Finding, RuleHit
 from relance.domain.incidents import Action, Approval
 from relance.domain.records import AttemptRecord
 from relance.domain.stages import EffectiveStage
-from relance.domain.verdicts import Verdict
+from relance.domain.verdicts import Opinion, Verdict
 from relance.recovery.rows import IncidentItem, JobRow
 
 
@@ -66,6 +66,8 @@ class JobStory:
     answers: FiveAnswers
     happened: str = ""
     """What the newest verdict says; empty where there is none."""
+    opinions: tuple[Opinion, ...] = ()
+    """What outside providers said about it."""
     quote: Quote | None
     """The first line that shows whose fault it was."""
     alarm: str

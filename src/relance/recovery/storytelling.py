@@ -44,6 +44,7 @@ def job_story(facts: JobFacts, recorded: tuple[Recorded, ...]) -> JobStory:
         job=job_row(facts),
         answers=five_answers(facts),
         happened=incident.verdict.summary if incident and incident.verdict else "",
+        opinions=incident.verdict.opinions if incident and incident.verdict else (),
         quote=first_quote(incident.verdict) if incident else None,
         alarm=alarm(facts, did_not_resume=FindingKind.DID_NOT_RESUME in kinds),
         notes=_notes(facts),

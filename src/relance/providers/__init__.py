@@ -1,0 +1,1 @@
+"""Outside attribution providers: services that are asked about a verdict of ours."""
