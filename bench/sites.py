@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
-from relance.client.exchanges import ServerRefusedError
+from relance.client.errors import ServerRefusedError
 from relance.client.people import ApiClient
 from relance.domain.stages import EndRunning, Stage
 from relance.recovery.rows import IncidentItem

@@ -15,7 +15,7 @@ from typing import Final
 import pytest
 
 from bench.slurm_sites import SlurmSetup, SlurmSite
-from relance.client.exchanges import ServerRefusedError
+from relance.client.errors import ServerRefusedError
 from relance.controlling.sights import SUSPECTED_S
 from relance.domain.stages import Stage
 from relance.simulation.private_slurm import ClusterPlan, RunningCluster

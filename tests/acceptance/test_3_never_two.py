@@ -16,7 +16,7 @@ import pytest
 from bench.rigs import NO_STORM
 from bench.sites import TooLateError
 from bench.slurm_sites import FAST_POLLS, SlurmSetup, SlurmSite
-from relance.client.exchanges import ServerRefusedError
+from relance.client.errors import ServerRefusedError
 from relance.domain.events import IncidentEnd
 from relance.domain.stages import EndRunning, Stage
 from relance.recovery.rows import AdviceRow

@@ -10,15 +10,14 @@ from stat import S_ISREG
 import click
 
 from relance.cli.failures import ExitCode, FailureError
-from relance.cli.packs import pack_of
+from relance.cli.packs import engine_of, pack_of
+from relance.cli.quotes import show_quote
 from relance.cli.screens import Screen
-from relance.cli.stories import show_quote
 from relance.domain.encoding import encode
 from relance.domain.progress import Progress
 from relance.domain.verdicts import Verdict
 from relance.recovery import wordings
-from relance.recovery.answers import first_quote
-from relance.recovery.stories import Quote
+from relance.recovery.stories import Quote, quote_of
 from relance.watching.evidence import CaseEvidence, Context, EvidenceFile
 
 _CHUNK_BYTES = 1 << 20
@@ -58,7 +57,7 @@ def diagnose(*, paths: tuple[Path, ...], context_path: Path | None, config: Path
         raise FailureError("there is no log to read", _why_nothing(evidence), ExitCode.USAGE)
     context = evidence.context
     try:
-        finished = read_finished(evidence.logs, context, pack, now)
+        finished = read_finished(evidence.logs, context, pack, now, engine_of())
     except OSError as error:
         raise FailureError(f"cannot read {error.filename}: {error.strerror}", code=ExitCode.USAGE) from error
     verdict = judge_runs(cases_of(finished, context, now, evidence))
@@ -72,7 +71,7 @@ def diagnose(*, paths: tuple[Path, ...], context_path: Path | None, config: Path
 def _show(screen: Screen, verdict: Verdict, fault: str, progress: Progress) -> None:
     screen.fact("whose fault", fault, "bad" if verdict.remedy.value == "stop" else "")
     screen.fact("what happened", verdict.summary)
-    quote = first_quote(verdict)
+    quote = _first_quote(verdict)
     if quote is not None:
         show_quote(screen, quote)
     screen.fact("decision", f"{wordings.name(verdict.remedy.value)}: {verdict.remedy_reason}", "busy")
@@ -91,7 +90,7 @@ def _show(screen: Screen, verdict: Verdict, fault: str, progress: Progress) -> N
 
 def _report(verdict: Verdict, fault: str, progress: Progress, logs: tuple[str, ...]) -> dict[str, object]:
     """The verdict for programs: the remedy is called the decision here, because nothing else will be asked."""
-    quote = first_quote(verdict)
+    quote = _first_quote(verdict)
     return {
         "domain": verdict.domain.value,
         "symptom": verdict.cause,
@@ -110,6 +109,11 @@ def _report(verdict: Verdict, fault: str, progress: Progress, logs: tuple[str, .
         "progress": encode(progress),
         "logs": list(logs),
     }
+
+
+def _first_quote(verdict: Verdict) -> Quote | None:
+    """The line where the cause first shows: attribution puts it in front."""
+    return quote_of(verdict.evidence[0]) if verdict.evidence else None
 
 
 def _place(quote: Quote) -> dict[str, object]:

@@ -11,7 +11,7 @@ from typing import IO, Any
 
 import click
 
-from relance.client.exchanges import ClientError, ServerRefusedError, ServerUnreachableError
+from relance.client.errors import ClientError, ServerRefusedError, ServerUnreachableError
 from relance.recovery.wordings import visible
 
 

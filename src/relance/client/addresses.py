@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from relance.client.exchanges import ClientError
+from relance.client.errors import ClientError
 from relance.client.proofs import munge_here
 from relance.slurm.munge import Munge
 

@@ -9,12 +9,11 @@ from typing import Any, Self
 
 import httpx2
 
+from relance.client.errors import ServerRefusedError, ServerUnreachableError
 from relance.client.exchanges import (
     ANSWER_S,
     CONNECT_S,
     PREFIX,
-    ServerRefusedError,
-    ServerUnreachableError,
     connection,
     data_of,
     unreachable,

@@ -8,7 +8,7 @@ from collections.abc import Generator, Mapping
 
 import httpx2
 
-from relance.client.exchanges import ClientError
+from relance.client.errors import ClientError
 from relance.slurm.munge import SCHEME, SOCKET_VARIABLE, Asked, Munge, MungeError, credential
 
 

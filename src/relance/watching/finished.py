@@ -18,7 +18,7 @@ from relance.domain.verdicts import CaseFile, Presence
 from relance.domain.views import Assignment
 from relance.ports.sources import Reading
 from relance.progress import ProgressReader, ReaderState
-from relance.rules import Pack, Scanner, ScanState
+from relance.rules import EngineMaker, Pack, Scanner, ScanState
 from relance.watching.evidence.contexts import Context, ContextError, context_of
 from relance.watching.evidence.gathering import CaseEvidence
 from relance.watching.evidence.logs import FinishedLog, named
@@ -79,11 +79,14 @@ class Finished:
         return self.runs[-1].progress
 
 
-def read_finished(logs: Sequence[FinishedLog], context: Context, pack: Pack, now: datetime) -> Finished:
+def read_finished(
+    logs: Sequence[FinishedLog], context: Context, pack: Pack, now: datetime, engine: EngineMaker | None = None
+) -> Finished:
     """Read all logs of one attempt that is over, and give what the detectors find in them.
 
     Logs that report steps come first and kernel logs last: a line of one log is not taken for outlived because another
-    log, read later, has steps. `now` stands for the time of reading where lines bear none.
+    log, read later, has steps. `now` stands for the time of reading where lines bear none; `engine` makes what finds
+    lines, None: the best there is.
     """
     case = Assignment(
         attempt=AttemptKey(job=JobKey(cluster="logs", raw_id="0", submitted_at=now), restart_count=0),
@@ -94,7 +97,7 @@ def read_finished(logs: Sequence[FinishedLog], context: Context, pack: Pack, now
         ended_at=now,
         keep_tail=True,
     )
-    scanner = Scanner(pack)
+    scanner = Scanner(pack, engine=engine)
     pipeline = Pipeline(scanner, signs_of(pack), HangLimits(), case)
     ears = Ears(now)
     reading = _Reading(pipeline, case, ears, now)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from relance.client.addresses import SITE_FILE, find_server
-from relance.client.exchanges import ClientError
+from relance.client.errors import ClientError
 
 URL = "http://relance.example:8642"
 

@@ -20,7 +20,7 @@ from relance.cli.demos.checks import Account, problems
 from relance.cli.demos.faults import Fault, FaultName
 from relance.cli.demos.grounds import Ground, GroundFailedError, SimulatedGround, SlurmGround
 from relance.cli.demos.outputs import attempts_in
-from relance.client.exchanges import ServerRefusedError, ServerUnreachableError
+from relance.client.errors import ServerRefusedError, ServerUnreachableError
 from relance.client.people import ApiClient
 from relance.domain.stages import EndRunning, Stage
 from relance.ports.clocks import Clock
