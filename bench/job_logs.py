@@ -126,11 +126,9 @@ def _loader(rng: random.Random, _rank: int) -> str:
 
 
 def _memory(rng: random.Random, rank: int) -> str:
-    return (
-        f"[Rank {rank}] (after {rng.randrange(100000)} iterations) memory (MB) |"
-        f" allocated: {rng.random() * 80000:.2f} | max allocated: {rng.random() * 80000:.2f} | reserved: {rng.random() * 80000:.2f} | max reserved:"
-        f" {rng.random() * 80000:.2f}"
-    )
+    names = ("allocated", "max allocated", "reserved", "max reserved")
+    figures = " | ".join(f"{name}: {rng.random() * 80000:.2f}" for name in names)
+    return f"[Rank {rank}] (after {rng.randrange(100000)} iterations) memory (MB) | {figures}"
 
 
 def _health(rng: random.Random, _rank: int) -> str:
