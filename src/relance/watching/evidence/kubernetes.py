@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import yaml
 
@@ -25,7 +25,13 @@ _BAD_NODE_CONDITIONS = ("MemoryPressure", "DiskPressure", "PIDPressure", "Networ
 _USUAL_NODE_CONDITIONS = ("Ready", *_BAD_NODE_CONDITIONS)
 _MOST_PODS = 100_000
 _LONGEST_LINE = 4096
-_PLACING = (b"ssigned ", b"Node:", b"READY")
+_EVENT_OF_PLACE = re.compile(
+    rb"\b(?:(?:EvictionThresholdMet|NodeHas(?:Disk|Memory|PID)Pressure)\s+node/(?P<short>[\w.-]+)"
+    rb"|NodeNotReady\s+node/(?P<silent>[\w.-]+)"
+    rb"|Evicted\s+pod/(?P<evicted>[\w.-]+)"
+    rb"|(?:TaintManagerEviction|NodeControllerEviction|DeletingPod)\s+pod/(?P<taken>[\w.-]+))"
+)
+_PLACING = (b"ssigned ", b"Node:", b"READY", b"Evict", b"NotReady", b"DeletingPod")
 """Without any of these a piece of text says of no pod where it is."""
 
 
@@ -81,33 +87,62 @@ def told_by_yaml(data: bytes) -> Told:
 
 
 def pods_in(chunks: Iterable[bytes]) -> dict[str, str]:
-    """Which pod is on which node, as lines of events, of `kubectl describe` and of `kubectl get pods -o wide` say."""
-    pods: dict[str, str] = {}
-    name: bytes | None = None
-    columns = 0
+    """Which pod is on which node, as lines of events, of `kubectl describe` and of `kubectl get pods -o wide` say.
+
+    A pod that was evicted was on the node that was short, and one that was taken away on the node that went silent, if
+    only one was.
+    """
+    found = _Placing()
     rest = b""
     for chunk in chunks:
         data = rest + chunk
         rest = data[data.rfind(b"\n") + 1 :][-_LONGEST_LINE:]
-        if not columns and not any(mark in data for mark in _PLACING):
-            continue
-        for line in data.splitlines():
-            if len(pods) >= _MOST_PODS:
-                return pods
-            if found := _ASSIGNED.search(line):
-                pods[found[1].decode()] = found[2].decode()
-            elif found := _DESCRIBED_NAME.match(line):
-                name = found[1]
-            elif (found := _DESCRIBED_NODE.match(line)) and name is not None and found[1] != b"<none>":
-                pods[name.decode()] = found[1].decode()
-            elif found := _WIDE_HEAD.match(line):
-                columns = len(line[: found.end()].split())
-            elif columns:
-                cells = re.sub(rb"\s+\([^)]*ago\)", b"", line).split()
-                placed = len(cells) >= columns and cells[columns - 1] != b"<none>"
-                if placed:
-                    pods[cells[columns - 7].decode("latin-1")] = cells[columns - 1].decode("latin-1")
-    return pods
+        if found.columns or any(mark in data for mark in _PLACING):
+            for line in data.splitlines():
+                found.take(line)
+    return found.pods_with_inferred()
+
+
+@dataclass(slots=True)
+class _Placing:
+    """Where pods are, in the making."""
+
+    pods: dict[str, str] = field(default_factory=dict)
+    columns: int = 0
+    name: bytes | None = None
+    short: set[bytes] = field(default_factory=set)
+    silent: set[bytes] = field(default_factory=set)
+    evicted: set[bytes] = field(default_factory=set)
+    taken: set[bytes] = field(default_factory=set)
+
+    def take(self, line: bytes) -> None:
+        """One line more."""
+        if len(self.pods) >= _MOST_PODS:
+            return
+        if found := _ASSIGNED.search(line):
+            self.pods[found[1].decode()] = found[2].decode()
+        elif found := _EVENT_OF_PLACE.search(line):
+            sets = {"short": self.short, "silent": self.silent, "evicted": self.evicted, "taken": self.taken}
+            sets[found.lastgroup or "short"].add(found[found.lastgroup or 0])
+        elif found := _DESCRIBED_NAME.match(line):
+            self.name = found[1]
+        elif (found := _DESCRIBED_NODE.match(line)) and self.name is not None:
+            self.pods[self.name.decode()] = found[1].decode()
+        elif found := _WIDE_HEAD.match(line):
+            self.columns = len(line[: found.end()].split())
+        elif self.columns:
+            cells = re.sub(rb"\s+\([^)]*ago\)", b"", line).split()
+            if len(cells) >= self.columns and cells[self.columns - 1] != b"<none>":
+                self.pods[cells[self.columns - 7].decode("latin-1")] = cells[self.columns - 1].decode("latin-1")
+
+    def pods_with_inferred(self) -> dict[str, str]:
+        """The pods' nodes, those with them that can only be on one."""
+        for pods, nodes in ((self.evicted, self.short), (self.taken, self.silent)):
+            if len(nodes) == 1:
+                (node,) = nodes
+                for pod in sorted(pods):
+                    self.pods.setdefault(pod.decode(), node.decode())
+        return self.pods
 
 
 def _told(objects: Iterable[tuple[int, Mapping[str, object]]]) -> Told:

@@ -126,3 +126,14 @@ def test_text_says_where_pods_are() -> None:
         b"w-4    0/1     Pending   0   9m    <none>   <none>   <none>   <none>\n"
     )
     assert pods_in([text]) == {"w-1": "n1", "w-2": "n2", "w-3": "n3"}
+
+
+def test_a_pod_that_was_evicted_was_on_the_only_node_that_was_short() -> None:
+    short = b"Warning EvictionThresholdMet node/n1 Attempting to reclaim\n"
+    gone = b"Normal NodeNotReady node/n2 Kubelet stopped posting node status.\n"
+    pods = (
+        b"Warning Evicted pod/w-1 The node was low on resource\n"
+        b"Normal TaintManagerEviction pod/w-2 Marking for deletion\n"
+    )
+    assert pods_in([short + gone + pods]) == {"w-1": "n1", "w-2": "n2"}
+    assert pods_in([short, short.replace(b"n1", b"n3"), pods]) == {}
