@@ -19,7 +19,7 @@ from relance.watching.evidence import hosts, jobs, kubernetes, prometheus, table
 from relance.watching.evidence.contexts import Context
 from relance.watching.evidence.kinds import HEAD_BYTES, FileKind, Look, look
 from relance.watching.evidence.logs import FinishedLog
-from relance.watching.evidence.naming import known_node, stem_of
+from relance.watching.evidence.naming import known_node, stem_of, unpacked
 from relance.watching.evidence.samples import MOST_SAMPLES, Samples
 
 MOST_TRACE_BYTES = 128 * 1024 * 1024
@@ -138,7 +138,7 @@ class _Gathering:
         }
         if told.kind in readers:
             readers[told.kind](file, told)
-        elif told.kind is FileKind.EMPTY and file.name.endswith(_LOGS):
+        elif told.kind is FileKind.EMPTY and unpacked(file.name).endswith(_LOGS):
             self._take_log(file, told)
         else:
             self._leave_out(file.name, _LEFT_OUT.get(told.kind, "empty"))

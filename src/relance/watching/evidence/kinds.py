@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from relance.domain.faults import Scope
-from relance.watching.evidence.naming import read_name
+from relance.watching.evidence.naming import read_name, unpacked
 
 HEAD_BYTES = 64 * 1024
 """So much of a file is looked at to tell what it is."""
@@ -120,7 +120,7 @@ class Look:
 
 def look(name: str, head: bytes, nodes: tuple[str, ...] = (), *, whole: bool = True) -> Look:
     """What a file is, by its name and its beginning; `whole` says that the beginning is all of it."""
-    base = name.rpartition("/")[2].lower()
+    base = unpacked(name.rpartition("/")[2].lower())
     named = read_name(name, nodes)
     found = Look(
         kind=FileKind.LOG, node=named.node, rank=named.rank, worker=named.worker, is_output=named.is_output

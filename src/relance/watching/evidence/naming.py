@@ -72,7 +72,7 @@ def read_name(name: str, nodes: tuple[str, ...] = ()) -> Named:
     stem = stem_of(base)
     rank, worker = _RANK.search(stem), _WORKER.search(stem)
     scope, told = _kind_of(stem, nodes)
-    if scope is None and _OUTPUT.search(base.lower() if not base.lower().endswith(_PACKED) else stem.lower()):
+    if scope is None and _OUTPUT.search(unpacked(base.lower())):
         return Named(
             node=known_node(stem, nodes) or known_node(folder.rpartition("/")[2], nodes),
             rank=int(rank[1]) if rank else None,
@@ -104,6 +104,11 @@ def known_node(text: str, nodes: tuple[str, ...]) -> str | None:
     if not found:
         found = [node for node in nodes if "." in node and _has_part(lowered, node.partition(".")[0].lower())]
     return max(found, key=len, default=None)
+
+
+def unpacked(base: str) -> str:
+    """A file's name without the ending that packing adds: its content is given unpacked."""
+    return next((base.removesuffix(end) for end in _PACKED if base.endswith(end)), base)
 
 
 def stem_of(base: str) -> str:

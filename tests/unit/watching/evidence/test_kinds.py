@@ -63,6 +63,9 @@ CSV = b"# taken by hand\nts,node,mem_used_gib,mem_total_gib\n2026-04-23T09:09:50
         ("weights.bin", b"\0" * 100 + b"text", FileKind.BINARY, Scope.APPLICATION),
         ("dump.pt", b"PK\x03\x04abc", FileKind.BINARY, Scope.APPLICATION),
         ("console-gpu003.log", b"\0" * 500 + DMESG, FileKind.LOG, Scope.KERNEL),
+        ("slurm-1.out.gz", DMESG, FileKind.LOG, Scope.APPLICATION),
+        ("df.txt.zst", b"all is well\n", FileKind.LOG, Scope.NOTES),
+        ("packed.gz", b"\x1f\x8b\x08", FileKind.BINARY, Scope.APPLICATION),
         ("job.log", b"", FileKind.EMPTY, Scope.APPLICATION),
     ],
 )  # fmt: skip
