@@ -113,7 +113,7 @@ def test_a_folder_of_nothing_readable_says_what_is_in_it(tmp_path: Path) -> None
     assert told.exit_code == 2
     assert "weights.bin: no text: not read" in told.stderr
     assert "train.yaml: settings: not read" in told.stderr
-    assert "sacct.json: not read: no whole JSON document" in told.stderr
+    assert "sacct.json: no whole JSON document" in told.stderr
 
 
 def test_a_context_that_cannot_be_used_is_said(folder: Path) -> None:

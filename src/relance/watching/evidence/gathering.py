@@ -87,9 +87,9 @@ def gather(files: Sequence[EvidenceFile], context: Context, readers: Readers, no
         try:
             gathering.take(file)
         except OSError as error:
-            gathering.read(file.name, f"cannot be read: {error.strerror or error}", Sight.REFUSED)
+            gathering.read(file.name, error.strerror or str(error), Sight.REFUSED)
         except values.DocumentError as error:
-            gathering.read(file.name, f"not read: {error}", Sight.REFUSED)
+            gathering.read(file.name, str(error), Sight.REFUSED)
     return gathering.evidence()
 
 
