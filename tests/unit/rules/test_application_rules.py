@@ -21,7 +21,7 @@ NOW = datetime(2026, 11, 30, tzinfo=UTC)
 @pytest.fixture(autouse=True)
 def one_scanner(monkeypatch: pytest.MonkeyPatch) -> None:
     """The pack is compiled once, not for each log."""
-    monkeypatch.setattr(finished, "Scanner", lambda _pack: scanner())
+    monkeypatch.setattr(finished, "Scanner", lambda *_args, **_kwargs: scanner())
 
 
 def diagnosed(name: str, text: bytes) -> Verdict:
