@@ -5,14 +5,16 @@ Where its wheel is missing, google-re2 finds the same.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Final
 
 from relance.ports.caches import NO_CACHE, Cache
 from relance.rules.engines import Engine, EngineMaker, Found, Re2Engine
-from relance.rules.finders import UnfitError, finder
+from relance.rules.finders import Finder, UnfitError, finder
 from relance.rules.patterns import LineMatchers, Pattern
 
 try:
@@ -42,6 +44,15 @@ def _hyperscan_or_re2(cache: Cache, patterns: Sequence[Pattern], /) -> Engine:
         return Re2Engine(patterns)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Compiled:
+    """Patterns as Hyperscan has them, by their indexes; `inexact` are those whose finders find too many lines."""
+
+    database: hyperscan.Database | None
+    indexes: frozenset[int] = frozenset()
+    inexact: frozenset[int] = frozenset()
+
+
 class HyperscanEngine:
     """Hyperscan in block mode; what it cannot compile is left to google-re2.
 
@@ -53,20 +64,10 @@ class HyperscanEngine:
 
     def __init__(self, patterns: Sequence[Pattern], cache: Cache = NO_CACHE) -> None:
         self.name = f"hyperscan {_VERSION}"
-        finders: dict[int, tuple[bytes, int]] = {}
-        inexact: dict[int, Pattern] = {}
-        for at, pattern in enumerate(patterns):
-            try:
-                found = finder(pattern.text)
-            except UnfitError:
-                continue
-            flags = hyperscan.HS_FLAG_MULTILINE | (hyperscan.HS_FLAG_CASELESS if pattern.ignore_case else 0)
-            finders[at] = found.text.encode("ascii"), flags
-            if not found.is_exact:
-                inexact[at] = pattern
-        self._inexact = LineMatchers(inexact)
-        self._database, known = _database(finders, cache)
-        self._rest_at = [at for at in range(len(patterns)) if at not in known]
+        compiled = _known(tuple(patterns)) if cache is NO_CACHE else _kept(tuple(patterns), cache)
+        self._database = compiled.database
+        self._inexact = LineMatchers({at: patterns[at] for at in compiled.inexact})
+        self._rest_at = [at for at in range(len(patterns)) if at not in compiled.indexes]
         self._rest = Re2Engine([patterns[at] for at in self._rest_at]) if self._rest_at else None
         self._scratches: list[hyperscan.Scratch] = []
 
@@ -121,56 +122,74 @@ def _lines(data: bytes, ends: list[tuple[int, int]]) -> list[Found]:
     return sorted(found)
 
 
-def _database(finders: dict[int, tuple[bytes, int]], cache: Cache) -> tuple[hyperscan.Database | None, frozenset[int]]:
-    """The database of all finders that Hyperscan takes, and the indexes of these."""
-    if not finders:
-        return None, frozenset()
-    key = _key(finders)
+def _kept(patterns: tuple[Pattern, ...], cache: Cache) -> _Compiled:
+    """Compiled patterns from the cache, else compiled and put there."""
+    key = _key(patterns)
     kept = cache.get(key)
     if kept is not None and (loaded := _loaded(kept)) is not None:
         return loaded
+    compiled = _known(patterns)
+    if compiled.database is not None:
+        told = [" ".join(map(str, sorted(each))).encode("ascii") for each in (compiled.indexes, compiled.inexact)]
+        cache.put(key, b"\n".join([*told, hyperscan.dumpb(compiled.database)]))
+    return compiled
+
+
+@lru_cache(maxsize=64)
+def _known(patterns: tuple[Pattern, ...]) -> _Compiled:
+    """Patterns, compiled; the last ones are kept, because many scanners of one process have the same rules."""
+    finders: dict[int, Finder] = {}
+    for at, pattern in enumerate(patterns):
+        with contextlib.suppress(UnfitError):
+            finders[at] = finder(pattern.text)
+    texts = {at: (each.text.encode("ascii"), _flags(patterns[at])) for at, each in finders.items()}
     try:
-        taken, database = finders, _compiled(tuple(finders.items()))
+        database = _database(texts) if texts else None
     except hyperscan.ArchitectureError:
         raise
     except hyperscan.error:
-        taken = {at: each for at, each in finders.items() if _is_taken(each)}
-        if not taken:
-            return None, frozenset()
-        database = _compiled(tuple(taken.items()))
-    cache.put(key, b"\n".join((" ".join(map(str, taken)).encode("ascii"), hyperscan.dumpb(database))))
-    return database, frozenset(taken)
+        texts = {at: each for at, each in texts.items() if _is_taken(each)}
+        database = _database(texts) if texts else None
+    inexact = frozenset(at for at in texts if not finders[at].is_exact)
+    return _Compiled(database=database, indexes=frozenset(texts), inexact=inexact)
 
 
-@lru_cache(maxsize=32)
-def _compiled(finders: tuple[tuple[int, tuple[bytes, int]], ...]) -> hyperscan.Database:
-    """A database; the last ones are kept, because many scanners of one process have the same rules."""
+def _flags(pattern: Pattern) -> int:
+    return int(hyperscan.HS_FLAG_MULTILINE | (hyperscan.HS_FLAG_CASELESS if pattern.ignore_case else 0))
+
+
+def _database(texts: Mapping[int, tuple[bytes, int]]) -> hyperscan.Database:
     database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
     database.compile(
-        expressions=[text for _, (text, _) in finders],
-        ids=[at for at, _ in finders],
-        flags=[flags for _, (_, flags) in finders],
+        expressions=[text for text, _ in texts.values()],
+        ids=list(texts),
+        flags=[flags for _, flags in texts.values()],
     )
     return database
 
 
 def _is_taken(one: tuple[bytes, int]) -> bool:
     try:
-        _compiled(((0, one),))
+        _database({0: one})
     except hyperscan.error:
         return False
     return True
 
 
-def _loaded(kept: bytes) -> tuple[hyperscan.Database, frozenset[int]] | None:
-    """A database of an earlier run with the indexes of its finders, if it fits this build and this processor."""
-    indexes, _, serialized = kept.partition(b"\n")
+def _loaded(kept: bytes) -> _Compiled | None:
+    """What an earlier run compiled, if it fits this build and this processor."""
+    indexes, inexact, serialized = kept.split(b"\n", 2)
     try:
-        return hyperscan.loadb(serialized, hyperscan.HS_MODE_BLOCK), frozenset(map(int, indexes.split()))
+        database = hyperscan.loadb(serialized, hyperscan.HS_MODE_BLOCK)
     except hyperscan.error:
         return None
+    return _Compiled(
+        database=database,
+        indexes=frozenset(map(int, indexes.split())),
+        inexact=frozenset(map(int, inexact.split())),
+    )
 
 
-def _key(finders: dict[int, tuple[bytes, int]]) -> str:
-    told = repr((_FORMAT, _VERSION, sorted(finders.items())))
+def _key(patterns: tuple[Pattern, ...]) -> str:
+    told = repr((_FORMAT, _VERSION, [(pattern.text, pattern.ignore_case) for pattern in patterns]))
     return f"hyperscan-{hashlib.sha256(told.encode('ascii')).hexdigest()}"

@@ -86,7 +86,7 @@ def test_a_compiled_database_is_taken_from_the_cache() -> None:
     HyperscanEngine(patterns, shelf)
     (name,) = shelf.kept
     assert HyperscanEngine(patterns, shelf).find(b"a red never seen before\n7 blue\n") == [(0, 23, 0), (24, 30, 1)]
-    shelf.kept[name] = b"0\nno database"
+    shelf.kept[name] = b"0\n\nno database"
     assert HyperscanEngine(patterns, shelf).find(b"red never seen before") == [(0, 21, 0)]
 
 
