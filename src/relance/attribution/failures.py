@@ -30,6 +30,7 @@ def failure_explanations(case: CaseFile, clues: tuple[Clue, ...]) -> tuple[Expla
     found = [_of_clue(clue, case, clues) for clue in _firsts(standing)]
     found += collective_explanations(case, clues)
     found += silence_explanations(case, clues)
+    found += _of_waiting(case, clues)
     found += _of_divergence(case.findings)
     found += _of_memory(case.job, found)
     found += _of_hang(case.findings) or _of_standstill(case, clues)
@@ -202,6 +203,31 @@ def _of_standstill(case: CaseFile, clues: tuple[Clue, ...]) -> list[Explanation]
             because=f"the GPUs of {len(nodes)} nodes wait without working: {words(signs[0].hit.symptom)}",
             at=signs[0].at,
             clues=tuple(signs),
+        )
+    ]
+
+
+def _of_waiting(case: CaseFile, clues: tuple[Clue, ...]) -> list[Explanation]:
+    """What the scheduler still waits for before the first step: nothing was placed after it said so (K031, L039)."""
+    waits = [
+        clue
+        for clue in clues
+        if clue.of_scheduler and clue.role is Role.CONTEXT and clue.hit.restart is RestartHint.WAIT
+    ]
+    placed = max((clue.at for clue in clues if clue.hit.symptom == "pod_scheduled"), default=None)
+    if not waits or (case.progress is not None and case.progress.steps_seen) or (placed and placed >= waits[-1].at):
+        return []
+    first = waits[0]
+    return [
+        Explanation(
+            trust=Trust.MAYBE,
+            domain=FaultDomain.SCHEDULER,
+            cause=first.hit.symptom,
+            hint=RestartHint.WAIT,
+            confidence=0.6,
+            because=f"it had not begun, and the scheduler still said {words(first.hit.symptom)}",
+            at=first.at,
+            clues=(first,),
         )
     ]
 

@@ -17,10 +17,13 @@ from relance.attribution.placing import clues_of
 from relance.attribution.proofs import death_is_proven, in_job_restart_at, last_root_at, proof_of
 from relance.attribution.remedies import Prescription, prescribe
 from relance.attribution.symptoms import words
-from relance.domain.faults import FaultDomain, Remedy, RestartHint
+from relance.domain.faults import FaultDomain, Remedy, RestartHint, Role, Scope
 from relance.domain.findings import Certainty, FindingKind, Sight
 from relance.domain.verdicts import CaseFile, RunnerUp, Verdict
 
+_SURE_OF_A_HOST = 0.75
+"""The weight from which on a host's row counts although the job goes on: such a GPU will not come back."""
+_HARM = (Role.ROOT, Role.MAYBE, Role.CASCADE, Role.TEARDOWN)
 _TOLD_ONLY = (FindingKind.SLOWDOWN, FindingKind.DIVERGENCE, FindingKind.NODE_HEALTH)
 _UNSURE_WITHOUT_SIGHT = 0.9
 
@@ -70,6 +73,8 @@ def _explain(case: CaseFile, clues: tuple[Clue, ...]) -> tuple[Explanation, ...]
         return (told, *ranked)
     if ranked and not _is_over(case) and _all_outlived(clues) and not _confirmed_hang(case):
         return (_unharmed("recovered", "training went on after every sign", clues), *ranked)
+    if ranked and _is_doubtful(ranked[0]) and not _is_disturbed(case, clues):
+        return (_unharmed("healthy", "training shows no sign of it", ranked[0].clues), *ranked)
     late = second_thoughts(clues)
     if late is not None and (not ranked or ranked[0].trust >= Trust.CASCADE):
         return (late, *ranked)
@@ -140,6 +145,24 @@ def _is_over(case: CaseFile) -> bool:
     """Whether the attempt is known to have ended badly."""
     ended = any(finding.kind is FindingKind.EXIT for finding in case.findings)
     return ended or (case.job is not None and case.job.state.is_failure)
+
+
+def _is_doubtful(item: Explanation) -> bool:
+    """Whether it is a host's row that a job may well go on after."""
+    first = item.first
+    return item.trust in (Trust.HOST, Trust.HOST_WEAK) and first is not None and first.hit.weight < _SURE_OF_A_HOST
+
+
+def _is_disturbed(case: CaseFile, clues: tuple[Clue, ...]) -> bool:
+    """Whether anything shows that the job itself was harmed; of one whose steps are not known it cannot be said."""
+    if _is_over(case) or _confirmed_hang(case) or death_is_proven(case):
+        return True
+    if case.progress is None or not case.progress.steps_seen:
+        return True
+    return any(
+        not clue.of_host and not clue.outlived and clue.role in _HARM and clue.hit.scope is not Scope.NOTES
+        for clue in clues
+    )  # fmt: skip
 
 
 def _all_outlived(clues: tuple[Clue, ...]) -> bool:

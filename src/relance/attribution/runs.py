@@ -28,8 +28,11 @@ class _Run:
         return self.verdict.domain is not FaultDomain.NONE
 
     @property
-    def mark(self) -> tuple[str, str]:
-        return self.verdict.domain.value, self.verdict.cause
+    def mark(self) -> tuple[str, str, str]:
+        """What tells faults of runs apart; not the text, which a launcher may tell once and the program next time."""
+        first = self.verdict.evidence[0] if self.verdict.evidence else None
+        exception = first.captures.get("exception", "") if first is not None else ""
+        return self.verdict.domain.value, self.verdict.cause, exception.rpartition(".")[2]
 
 
 def judge_runs(cases: Sequence[CaseFile]) -> Verdict:
@@ -39,8 +42,9 @@ def judge_runs(cases: Sequence[CaseFile]) -> Verdict:
     if len(runs) == 1 or not judged:
         return runs[-1].verdict
     before = [run for run in runs[: runs.index(judged[-1])] if run.failed]
-    earlier = tuple(_as_earlier(run, before[:at]) for at, run in enumerate(before))
-    case = judged[-1].case
+    last = judged[-1]
+    earlier = tuple(_as_earlier(run, before[:at], last) for at, run in enumerate(before))
+    case = last.case
     verdict = attribute(replace(case, earlier=(*case.earlier, *earlier)))
     first = judged[0].verdict
     return _wandering(
@@ -50,7 +54,7 @@ def judge_runs(cases: Sequence[CaseFile]) -> Verdict:
 
 def _of_most_weight(runs: Sequence[_Run]) -> list[_Run]:
     """The runs with the fault that counts: the last run's, else one that came often."""
-    groups: dict[tuple[str, str], list[_Run]] = {}
+    groups: dict[tuple[str, str, str], list[_Run]] = {}
     for run in runs:
         if run.failed:
             groups.setdefault(run.mark, []).append(run)
@@ -60,13 +64,13 @@ def _of_most_weight(runs: Sequence[_Run]) -> list[_Run]:
     return most if len(most) >= _OFTEN else []
 
 
-def _as_earlier(run: _Run, before: Sequence[_Run]) -> EarlierAttempt:
+def _as_earlier(run: _Run, before: Sequence[_Run], last: _Run) -> EarlierAttempt:
     return EarlierAttempt(
         attempt=run.case.attempt,
         nodes=run.case.nodes,
         ended_at=run.case.as_of,
         cause=run.verdict.cause,
-        fingerprint=run.verdict.fingerprint,
+        fingerprint=(last if run.mark == last.mark else run).verdict.fingerprint,
         suspects=run.verdict.suspects,
         made_progress=_progressed(run.case.progress, [other.case.progress for other in before]),
     )

@@ -63,14 +63,14 @@ def _same_device(symptom: str, clues: Iterable[Clue]) -> tuple[Suspect, ...]:
 
 
 def _is_of_one_node(group: tuple[Clue, ...], case: CaseFile) -> bool:
-    """Whether several ranks show it, all of one node, where the job has other nodes too.
+    """Whether ranks of one node show it, where the job has other nodes too.
 
     What only one rank does (the first rank saves, logs, downloads) is not told apart by its node.
     """
     ranks = {clue.rank for clue in group if clue.rank is not None}
     nodes = _nodes(group)
     first = case.rank_to_node.get(0)
-    several = len(ranks) > 1 or (len(ranks) == 1 and 0 not in ranks and len(case.rank_to_node) == len(case.nodes))
+    several = len(ranks) != 1 or (len(ranks) == 1 and 0 not in ranks and len(case.rank_to_node) == len(case.nodes))
     return len(case.nodes) > 1 and len(nodes) == 1 and several and (first is None or first not in nodes)
 
 

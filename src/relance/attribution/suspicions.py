@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from relance.attribution.addresses import address_book, peer_of
 from relance.attribution.clues import Clue, lead_s
 from relance.attribution.places import node_of_named_rank
-from relance.attribution.symptoms import SAME_DEVICE_ONLY, words
+from relance.attribution.symptoms import OUT_OF_MEMORY, SAME_DEVICE_ONLY, words
 from relance.domain.faults import FaultDomain, RestartHint, Role, SuspectKind
 from relance.domain.findings import RuleHit
 from relance.domain.verdicts import CaseFile, FleetSign, Strength, Suspect
@@ -101,13 +101,16 @@ def suspects_of(group: tuple[Clue, ...], case: CaseFile, others: tuple[Clue, ...
     """The nodes that a group of like clues makes suspect. `others` are all clues, for a second sign on a node."""
     first = group[0]
     kind = first.hit.suspect
+    if first.hit.symptom in OUT_OF_MEMORY and first.hit.restart is not RestartHint.EXCLUDE:
+        return ()
     if first.hit.symptom in SAME_DEVICE_ONLY:
         return _one_each(((clue, clue.node) for clue in group if clue.hit.device), case, others)[:1]
     if kind is SuspectKind.ALL and is_local(group, case):
         heard = heard_nodes(case)
         found = _one_each(((clue, clue.node) for clue in group), case, others)
         return tuple(replace(item, strength=Strength.WEAK if item.node in heard else Strength.HARD) for item in found)
-    if kind is SuspectKind.SELF or (kind is SuspectKind.PEER and first.of_scheduler):
+    named = kind is SuspectKind.PEER and (first.of_scheduler or "peer" not in first.hit.captures)
+    if kind is SuspectKind.SELF or named:
         return _one_each(((clue, clue.node) for clue in group), case, others)
     if kind is SuspectKind.RANK:
         ranks = ((clue, node_of_named_rank(clue.hit, case) or clue.node) for clue in group)

@@ -53,7 +53,16 @@ ORDERS_OF_THE_DRIVER = frozenset({
 
 RECOVERIES: Mapping[str, frozenset[str]] = {
     "nfs_recovered": frozenset({"nfs_stall"}),
-    "lustre_recovered": frozenset({"lustre_lost", "lustre_evicted"}),
+    "lustre_recovered": frozenset(
+        {
+            "lustre_call_failed",
+            "lustre_evicted",
+            "lustre_lock_timeout",
+            "lustre_lost",
+            "lustre_slow",
+        }
+    ),
+    "image_pulled": frozenset({"image_pull", "registry_throttle", "registry_down"}),
     "gpu_recovery_none": ORDERS_OF_THE_DRIVER,
     "port_up": frozenset({"port_down"}),
     "power_smoothing_on": frozenset({"power_smoothing_off_or_worn"}),

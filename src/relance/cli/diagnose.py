@@ -47,17 +47,21 @@ def diagnose(*, paths: tuple[Path, ...], context_path: Path | None, config: Path
     """
     from relance.attribution import faults_sentence, judge_runs
     from relance.ports.clocks import SystemClock
+    from relance.rules import Scanner
     from relance.watching.evidence import Readers, gather
     from relance.watching.finished import cases_of, read_finished
+    from relance.watching.hearing import reading_time
 
-    now, pack = SystemClock().now(), pack_of(config)
+    pack = pack_of(config)
     given, skipped = _context(paths, context_path)
-    evidence = gather(_files(paths, skipped), given, Readers(expand=_expanded, pack=pack), now)
+    files = _files(paths, skipped)
+    now = reading_time((file.chunks for file in files), SystemClock().now())
+    evidence = gather(files, given, Readers(expand=_expanded, pack=pack), now)
     if evidence.is_empty:
         raise FailureError("there is no log to read", _why_nothing(evidence), ExitCode.USAGE)
     context = evidence.context
     try:
-        finished = read_finished(evidence.logs, context, pack, now, engine_of())
+        finished = read_finished(evidence.logs, context, pack, now, Scanner(pack, engine=engine_of()))
     except OSError as error:
         raise FailureError(f"cannot read {error.filename}: {error.strerror}", code=ExitCode.USAGE) from error
     verdict = judge_runs(cases_of(finished, context, now, evidence))

@@ -23,7 +23,7 @@ MOST_EXCERPT_BYTES = 2048
 MOST_CAPTURE_CHARS = 300
 _BEFORE_MATCH_BYTES = 512
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
-_WHAT_TELLS_APART = ("rank", "task", "node", "peer", "host", "pci", "gpu", "device", "local_rank")
+_WHAT_TELLS_APART = ("pod", "rank", "task", "node", "peer", "host", "pci", "gpu", "device", "local_rank")
 _NAMES_THAT_TELL_APART = frozenset(_WHAT_TELLS_APART)
 
 

@@ -6,15 +6,15 @@ missed at the end. So the cost does not grow with the log.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TypeVar
 
 from relance.domain.faults import Scope
 from relance.domain.log_labels import read_label
 from relance.domain.log_texts import LogText
-from relance.domain.log_times import read_time
+from relance.domain.log_times import dated, read_time
 from relance.domain.observations import LogBlock
 from relance.domain.verdicts import Presence
 
@@ -91,3 +91,21 @@ class Ears:
 def _keep_latest(kept: dict[K, datetime], key: K, at: datetime | None) -> None:
     if at is not None and (key not in kept or kept[key] < at):
         kept[key] = at
+
+
+def reading_time(logs: Iterable[Callable[[], Iterable[bytes]]], otherwise: datetime) -> datetime:
+    """The time at which finished logs are taken to be read: a day after the last date that any of them ends with.
+
+    So the same logs give the same answer whenever they are read, and a clock that was ahead does not make a line one
+    of the future. Logs without dates are read at `otherwise`.
+    """
+    ends = [at for chunks in logs if (at := _last_date(chunks())) is not None]
+    return max(ends) + timedelta(days=1) if ends else otherwise
+
+
+def _last_date(chunks: Iterable[bytes]) -> datetime | None:
+    tail = b""
+    for chunk in chunks:
+        tail = (tail + chunk)[-_TAIL_BYTES:]
+    lines = LogText(tail).text.splitlines()
+    return next((at for line in reversed(lines) if (at := dated(line)) is not None), None)
