@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 
 from relance.domain.blocks import OVERLAP_BYTES, is_cut, overlap_of, ready_bytes
 from relance.domain.faults import Scope
@@ -18,7 +18,7 @@ from relance.domain.verdicts import CaseFile, Presence
 from relance.domain.views import Assignment
 from relance.ports.sources import Reading
 from relance.progress import ProgressReader, ReaderState
-from relance.rules import EngineMaker, Pack, Scanner, ScanState
+from relance.rules import Pack, Scanner, ScanState
 from relance.watching.evidence.contexts import Context, ContextError, context_of
 from relance.watching.evidence.gathering import CaseEvidence
 from relance.watching.evidence.logs import FinishedLog, named
@@ -40,6 +40,8 @@ __all__ = [
     "read_finished",
 ]
 
+_JOB = JobKey(cluster="logs", raw_id="0", submitted_at=datetime(1970, 1, 1, tzinfo=UTC))
+"""The job whose logs are read, whichever it is: the time of reading must not be in any id."""
 _LOOK_BYTES = 4 * 1024 * 1024
 """So much of a log is looked at to see whether it reports steps."""
 _MOST_NOTED = 400
@@ -80,16 +82,16 @@ class Finished:
 
 
 def read_finished(
-    logs: Sequence[FinishedLog], context: Context, pack: Pack, now: datetime, engine: EngineMaker | None = None
+    logs: Sequence[FinishedLog], context: Context, pack: Pack, now: datetime, scanner: Scanner | None = None
 ) -> Finished:
     """Read all logs of one attempt that is over, and give what the detectors find in them.
 
     Logs that report steps come first and kernel logs last: a line of one log is not taken for outlived because another
-    log, read later, has steps. `now` stands for the time of reading where lines bear none; `engine` makes what finds
-    lines, None: the best there is.
+    log, read later, has steps. `now` stands for the time of reading where lines bear none. `scanner` is one for these
+    rules, made once for many attempts; None: one is made.
     """
     case = Assignment(
-        attempt=AttemptKey(job=JobKey(cluster="logs", raw_id="0", submitted_at=now), restart_count=0),
+        attempt=AttemptKey(job=_JOB, restart_count=0),
         owner_uid=0,
         nodes=context.nodes,
         log_paths=(),
@@ -97,7 +99,7 @@ def read_finished(
         ended_at=now,
         keep_tail=True,
     )
-    scanner = Scanner(pack, engine=engine)
+    scanner = scanner or Scanner(pack)
     pipeline = Pipeline(scanner, signs_of(pack), HangLimits(), case)
     ears = Ears(now)
     reading = _Reading(pipeline, case, ears, now)
@@ -192,19 +194,18 @@ def cases_of(
 ) -> tuple[CaseFile, ...]:
     """The cases that attribution is asked about, one for each run, in order; `beside` is what lay beside the logs."""
     beside = beside or CaseEvidence()
-    job = JobKey(cluster="logs", raw_id="0", submitted_at=now)
     over = beside.job is not None and beside.job.state.is_over
     return tuple(
         CaseFile(
             incident_id="diagnosis",
-            attempt=AttemptKey(job=job, restart_count=count),
+            attempt=AttemptKey(job=_JOB, restart_count=count),
             as_of=now,
             nodes=context.nodes,
             rank_to_node=context.rank_to_node,
             job=beside.job,
             findings=tuple(_with_pods(finding, beside.pods) for finding in run.findings)
             or _standstill(
-                AttemptKey(job=job, restart_count=count),
+                AttemptKey(job=_JOB, restart_count=count),
                 _with_own_times(run.progress, now),
                 None if over else finished.latest,
             ),
