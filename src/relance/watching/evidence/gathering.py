@@ -256,9 +256,8 @@ class _Gathering:
         self.read(name, f"{len(told.lines)} events and states of Kubernetes")
 
     def _take_jobs(self, file: EvidenceFile, _told: Look) -> None:
-        found = tables.jobs_in(values.whole(file.chunks).decode("utf-8", "replace"), self._readers.expand)
-        self._jobs += found
-        self.read(file.name, f"{len(found)} jobs of the scheduler")
+        self._jobs += tables.jobs_in(values.whole(file.chunks).decode("utf-8", "replace"), self._readers.expand)
+        self._logs.append((FinishedLog(name=file.name, chunks=file.chunks, scope=Scope.NOTES), None))
 
     def _take_nodes(self, file: EvidenceFile, told: Look) -> None:
         self._see(tables.nodes_in(values.whole(file.chunks).decode("utf-8", "replace"), self._readers.expand))

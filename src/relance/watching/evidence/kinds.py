@@ -91,7 +91,7 @@ class FileKind(Enum):
     YAML = "yaml"
     """Objects of Kubernetes."""
     JOBS = "jobs"
-    """A scheduler's text about jobs."""
+    """A scheduler's text about jobs; scanned as notes, too."""
     NODES = "nodes"
     """A scheduler's text about nodes; scanned as notes, too."""
     PROMETHEUS = "prometheus"

@@ -193,3 +193,13 @@ def test_a_context_is_read() -> None:
         {"scheduler": "slurm", "job_id": 17, "nodes": ["n1"], "rank_to_node": {"0-1": "n1"}, "note": [1]}
     )
     assert found == Context(nodes=("n1",), rank_to_node={0: "n1", 1: "n1"}, scheduler="slurm", job_id="17")
+
+
+def test_a_schedulers_tables_are_notes_too() -> None:
+    found = gathered(
+        file("sacct.txt", "JobID|State|ExitCode|NodeList\n7|FAILED|1:0|n[1-2]\n"),
+        file("sinfo.txt", "NODELIST STATE\nn1 idle\n"),
+    )
+    assert found.job is not None
+    assert found.job.nodes == ("n1", "n2")
+    assert {(log.name, log.scope) for log in found.logs} == {("sacct.txt", Scope.NOTES), ("sinfo.txt", Scope.NOTES)}
