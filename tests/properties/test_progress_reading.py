@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import itertools
-from datetime import UTC, datetime
+import math
+from datetime import UTC, datetime, timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from relance.detectors.watched import Watched
+from relance.detectors.watches import SINGLE_STEPS, WatchState, watch, watch_steps
 from relance.domain.faults import Scope
+from relance.domain.keys import AttemptKey, JobKey
 from relance.domain.observations import LogBlock
-from relance.domain.progress import ProgressMark, StepSeen
-from relance.progress import ProgressReader, ReaderState, start, track
+from relance.domain.progress import CheckpointEvent, CheckpointSeen, Phase, PhaseSeen, ProgressMark, StepSeen
+from relance.progress import ProgressReader, ReaderState, start, track, track_steps
 
 READ_AT = datetime(2026, 5, 2, 12, 0, tzinfo=UTC)
 READER = ProgressReader()
@@ -70,6 +74,44 @@ def test_what_is_tracked_is_sound_and_bounded(text: list[bytes]) -> None:
     assert (progress.step is None) == (not said)
     assert progress.steps_seen <= len(said)
     assert len(state.times_s) <= 64
+
+
+instants = st.integers(0, 400).map(lambda seconds: READ_AT + timedelta(seconds=seconds / 2))
+some_steps = st.builds(
+    StepSeen,
+    at=instants,
+    step=st.integers(0, 12),
+    total=st.none() | st.integers(10, 20),
+    step_time_s=st.none() | st.sampled_from([0.5, 2.0]),
+    loss=st.none() | st.sampled_from([1.0, math.inf]),
+    file=st.just("job.log"),
+)
+other_marks = st.builds(PhaseSeen, at=instants, phase=st.sampled_from(Phase)) | st.builds(
+    CheckpointSeen, at=instants, event=st.sampled_from(CheckpointEvent), step=st.none() | st.integers(0, 12)
+)
+
+
+@given(st.lists(other_marks | some_steps, max_size=6), st.lists(some_steps, max_size=12))
+def test_many_steps_at_once_come_to_what_they_come_to_one_by_one(
+    before: list[ProgressMark], run: list[StepSeen]
+) -> None:
+    state = start(READ_AT)
+    for mark in before:
+        state = track(state, mark, READ_AT)
+    one_by_one = state
+    for seen in run:
+        one_by_one = track(one_by_one, seen, READ_AT)
+    assert track_steps(state, run, READ_AT) == one_by_one
+
+
+@given(st.lists(some_steps, min_size=SINGLE_STEPS, max_size=20))
+def test_detectors_come_to_the_same_with_many_steps_at_once(run: list[StepSeen]) -> None:
+    watched = Watched(attempt=AttemptKey(job=JobKey(cluster="c", raw_id="1", submitted_at=READ_AT), restart_count=0))
+    states = [WatchState()]
+    for seen in run:
+        states.append(watch(states[-1], seen, READ_AT, watched, start(READ_AT).progress)[0])
+    at_once = watch_steps(states[SINGLE_STEPS], run[SINGLE_STEPS:])
+    assert at_once == states[-1] or len(run) == SINGLE_STEPS
 
 
 def _read(pieces: list[bytes]) -> list[ProgressMark]:

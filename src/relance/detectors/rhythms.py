@@ -5,6 +5,8 @@ That is not the step time: many programs report every tenth or hundredth step.
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from statistics import median
@@ -36,6 +38,20 @@ class Rhythm:
         known = seen.step > self.step and gap_s >= 0.0
         gaps_s = (*self.gaps_s, gap_s)[-GAPS:] if known else self.gaps_s
         return Rhythm(step=seen.step, at=seen.at, gaps_s=gaps_s)
+
+    def after_all(self, steps: Iterable[StepSeen]) -> Rhythm:
+        """With several more reports: the same as with one after the other."""
+        step, at = self.step, self.at
+        gaps_s = deque(self.gaps_s, GAPS)
+        for seen in steps:
+            if step is not None and at is not None:
+                if seen.step == step:
+                    continue
+                gap_s = (seen.at - at).total_seconds()
+                if seen.step > step and gap_s >= 0.0:
+                    gaps_s.append(gap_s)
+            step, at = seen.step, seen.at
+        return Rhythm(step=step, at=at, gaps_s=tuple(gaps_s))
 
     def usual_s(self, progress: Progress) -> float | None:
         """How long a report usually is in coming, at least a step; None: not known."""

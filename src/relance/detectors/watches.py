@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -15,7 +15,7 @@ from relance.detectors.resumes import ResumeState
 from relance.detectors.watched import Watched
 from relance.domain.findings import Finding
 from relance.domain.observations import Observation
-from relance.domain.progress import Progress
+from relance.domain.progress import Progress, StepSeen
 
 _NO_CRASH: Final = CrashState()
 _NO_HANG: Final = HangState()
@@ -48,6 +48,49 @@ def watch(
     node, node_findings = nodes.step(state.node, observation, watched, progress)
     changed = WatchState(crash=crash, hang=hang, resume=resume, node=node)
     return changed, (*crash_findings, *node_findings, *resume_findings, *hang_findings)
+
+
+SINGLE_STEPS: Final = 3
+"""So many steps after anything else are to be given one by one; then they have cleared what steps can clear."""
+
+
+def watch_steps(state: WatchState, steps: Sequence[StepSeen]) -> WatchState | None:
+    """The state after several steps that follow on `SINGLE_STEPS` others: the same as after one after the other.
+
+    None where one of these steps may mean more than that training goes on; then they are to be given one by one.
+    """
+    crash, hang, node = state.crash, state.hang, state.node
+    if not steps or crash.opened_at or crash.evidence.hits or node.waiting or hang.suspected or hang.hits or hang.signs:
+        return None
+    highest, last_at, further = crash.highest_step, crash.last_step_at, 0
+    node_highest, node_further = node.highest_step, 0
+    for seen in steps:
+        if highest is None or seen.step > highest:
+            highest, last_at, further = seen.step, seen.at, further + 1
+        if node_highest is None or seen.step > node_highest:
+            node_highest, node_further = seen.step, node_further + 1
+    rhythm, last = crash.rhythm.after_all(steps), steps[-1]
+    return replace(
+        state,
+        crash=replace(
+            crash,
+            stepped=True,
+            rhythm=rhythm,
+            highest_step=highest,
+            last_step_at=last_at,
+            clear_steps=crash.clear_steps + further,
+        ),
+        hang=replace(
+            hang,
+            alive=True,
+            rhythm=rhythm if hang.rhythm == crash.rhythm else hang.rhythm.after_all(steps),
+            last=f"{last.file}:{last.offset}:{last.step}",
+            last_step_at=last.at,
+            steps_since_sign=hang.steps_since_sign + len(steps),
+            confirmed=frozenset(),
+        ),
+        node=replace(node, highest_step=node_highest, steps=node.steps + node_further),
+    )
 
 
 def counted(state: WatchState, counts: Mapping[str, int]) -> WatchState:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from relance.progress.own_patterns import OwnPattern, PatternError
 from relance.progress.readers import ProgressReader, ReaderState
-from relance.progress.tracking import ProgressState, seen_up_to, start, track
+from relance.progress.tracking import ProgressState, seen_up_to, start, track, track_steps
 
 __all__ = [
     "OwnPattern",
@@ -15,4 +15,5 @@ __all__ = [
     "seen_up_to",
     "start",
     "track",
+    "track_steps",
 ]

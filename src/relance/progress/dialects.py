@@ -80,18 +80,24 @@ def megatron_steps(text: bytes) -> Iterator[tuple[int, StepText]]:
         after = found[number + 1].start() if number + 1 < len(found) else len(text)
         end = text.find(b"\n", match.end())
         rest = text[match.end() - 1 : min(after, len(text) if end < 0 else end, match.end() + _MOST_LINE_BYTES)]
-        ms, norm = _MEGATRON_MS.search(rest), _MEGATRON_NORM.search(rest)
-        loss = _MEGATRON_LM_LOSS.search(rest) or _MEGATRON_LOSS.search(rest)
-        yield (
-            match.start(),
-            StepText(
-                step=match[1],
-                total=match[2],
-                loss=loss[1] if loss else None,
-                grad_norm=norm[1] if norm else None,
-                step_time_ms=ms[1] if ms else None,
-            ),
+        step, total = match.groups()
+        told = StepText(
+            step=step,
+            total=total,
+            loss=_number_after(rest, b"lm loss:", _MEGATRON_LM_LOSS) or _number_after(rest, b"loss:", _MEGATRON_LOSS),
+            grad_norm=_number_after(rest, b"grad norm:", _MEGATRON_NORM),
+            step_time_ms=_number_after(rest, b"elapsed time per iteration (ms):", _MEGATRON_MS),
         )
+        yield match.start(), told
+
+
+def _number_after(text: bytes, label: bytes, pattern: re.Pattern[bytes]) -> bytes | None:
+    """The number after a label. A plain search for the label is several times as fast as the pattern's own."""
+    begin = text.find(label)
+    if begin < 0:
+        return None
+    found = pattern.match(text, begin) or pattern.search(text, begin + 1)
+    return None if found is None else found[1]
 
 
 def titan_steps(text: bytes) -> Iterator[tuple[int, StepText]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
@@ -128,6 +129,10 @@ class _MarkFinder:
                 position = line_end(text, match.start()) + 1
 
 
+_STAMP = re.compile(rb"[^\d\[]{0,2}\d{0,6}[^\d\[]{0,3}\[(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d{6}|\.\d{3})?)\] *")
+"""A time in brackets with nothing before it that could be another one; such as Megatron-LM writes before a step."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
     """Where a mark stands."""
@@ -141,7 +146,15 @@ class _Place:
     def at(self) -> datetime:
         """The time with a full date right before the mark, else when it was read; never later than that."""
         begin = max(line_start(self.log.text, self.position), self.position - _TIME_BYTES)
-        found = dated(self.log.text[begin : self.position], zone=self.zone)
+        before = self.log.text[begin : self.position]
+        stamp = _STAMP.fullmatch(before) if self.zone is UTC else None
+        if stamp is not None:
+            try:
+                found = datetime.fromisoformat(stamp[1].decode("ascii")).replace(tzinfo=UTC)
+            except ValueError:
+                found = None
+        else:
+            found = dated(before, zone=self.zone)
         return self.block.read_at if found is None else min(found, self.block.read_at)
 
     @property

@@ -6,6 +6,8 @@ A fold of plain values: the same marks in the same order give the same progress,
 from __future__ import annotations
 
 import math
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from statistics import median
@@ -60,6 +62,20 @@ def track(state: ProgressState | None, mark: ProgressMark, as_of: datetime) -> P
     return _after_phase(state, mark)
 
 
+def track_steps(state: ProgressState, marks: Sequence[StepSeen], as_of: datetime) -> ProgressState:
+    """The state after several steps, the same as after one after the other, at the cost of one."""
+    state = seen_up_to(state, as_of)
+    progress = state.progress
+    if progress.phase is not Phase.TRAINING:
+        for mark in marks:
+            state = _after_step(state, mark)
+        return state
+    fold = _Fold(state)
+    for mark in marks:
+        fold.take(mark)
+    return fold.state()
+
+
 def seen_up_to(state: ProgressState, as_of: datetime) -> ProgressState:
     """The same progress, known up to a later time."""
     latest = max(state.progress.as_of, as_of)
@@ -106,9 +122,8 @@ def _is_being_saved(progress: Progress, step: int) -> bool:
 def _timed(state: ProgressState, mark: StepSeen) -> ProgressState:
     """Take the step's time, as it says or by the times of two reports, unless it is no usual one."""
     time_s = mark.step_time_s
-    stamp_step, stamp_at = state.stamp_step, state.stamp_at
-    if time_s is None and stamp_step is not None and stamp_at is not None and mark.at > stamp_at and not state.paused:
-        time_s = (mark.at - stamp_at).total_seconds() / max(1, mark.step - stamp_step)
+    if time_s is None and not state.paused:
+        time_s = _measured_s(state.stamp_step, state.stamp_at, mark)
     usual = time_s is not None and time_s > 0.0 and state.reports > WARM_UP_REPORTS
     times_s = (*state.times_s, time_s)[-WINDOW:] if usual and time_s is not None else state.times_s
     return replace(state, times_s=times_s, stamp_step=mark.step, stamp_at=mark.at, paused=False)
@@ -140,6 +155,91 @@ def _after_phase(state: ProgressState, mark: PhaseSeen) -> ProgressState:
     interrupts = mark.phase is not Phase.TRAINING
     progress = replace(state.progress, phase=mark.phase)
     return replace(state, progress=progress, paused=state.paused or interrupts)
+
+
+def _measured_s(step: int | None, at: datetime | None, mark: StepSeen) -> float | None:
+    """A step's time by the times of two reports."""
+    if step is None or at is None or mark.at <= at:
+        return None
+    return (mark.at - at).total_seconds() / max(1, mark.step - step)
+
+
+class _Fold:
+    """The fold of steps while training goes on: what `_after_step` does, without a new value for each."""
+
+    def __init__(self, state: ProgressState) -> None:
+        progress = state.progress
+        self._before_all = state
+        self._reports, self._before, self._paused = state.reports, state.before, state.paused
+        self._stamp_step, self._stamp_at = state.stamp_step, state.stamp_at
+        self._times_s = deque(state.times_s, WINDOW)
+        self._step, self._step_at, self._highest = progress.step, progress.step_at, progress.highest_step
+        self._first: StepSeen | None = None
+        self._last: StepSeen | None = None
+        self._total, self._seen, self._pause_s = progress.total_steps, 0, progress.longest_pause_s
+
+    def take(self, mark: StepSeen) -> None:
+        step, at = mark.step, mark.at
+        step_at = self._step_at
+        latest_at = at if step_at is None or at > step_at else step_at
+        if step in (self._step, self._before):
+            self._step_at = latest_at
+            return
+        back = self._step is not None and step < self._step
+        if back:
+            self._reports, self._stamp_step, self._stamp_at = 0, None, None
+        self._reports += 1
+        self._time(mark)
+        self._before = self._step
+        if step_at is not None and not back:
+            self._pause_s = _longer(self._pause_s, (latest_at - step_at).total_seconds())
+        if self._first is None:
+            self._first = mark
+        self._last = mark
+        self._step, self._step_at = step, latest_at
+        self._highest = step if self._highest is None or step > self._highest else self._highest
+        self._total = mark.total if mark.total is not None else self._total
+        self._seen += 1
+
+    def _time(self, mark: StepSeen) -> None:
+        time_s = mark.step_time_s
+        if time_s is None and not self._paused:
+            time_s = _measured_s(self._stamp_step, self._stamp_at, mark)
+        if time_s is not None and time_s > 0.0 and self._reports > WARM_UP_REPORTS:
+            self._times_s.append(time_s)
+        self._stamp_step, self._stamp_at, self._paused = mark.step, mark.at, False
+
+    def state(self) -> ProgressState:
+        """The state after all that was taken."""
+        before = self._before_all
+        progress = replace(before.progress, step_at=self._step_at)
+        if self._first is None or self._last is None:
+            return replace(before, progress=progress)
+        is_first = progress.first_step is None
+        times_s = tuple(self._times_s)
+        progress = replace(
+            progress,
+            first_step=self._first.step if is_first else progress.first_step,
+            first_step_at=self._first.at if is_first else progress.first_step_at,
+            step=self._step,
+            highest_step=self._highest,
+            total_steps=self._total,
+            steps_seen=progress.steps_seen + self._seen,
+            median_step_s=median(times_s) if times_s else None,
+            longest_pause_s=self._pause_s,
+            loss=_finite(self._last.loss),
+            grad_norm=_finite(self._last.grad_norm),
+        )
+        return replace(
+            before,
+            progress=progress,
+            times_s=times_s,
+            reports=self._reports,
+            before=self._before,
+            stamp_step=self._stamp_step,
+            stamp_at=self._stamp_at,
+            paused=self._paused,
+        )
 
 
 def _longer(known_s: float | None, pause_s: float | None) -> float | None:

@@ -5,19 +5,29 @@ Pure: the same readings give the same state and findings.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from itertools import groupby
 
 from relance.detectors.watched import Watched
-from relance.detectors.watches import WatchState, counted, shifted, watch
+from relance.detectors.watches import SINGLE_STEPS, WatchState, counted, shifted, watch, watch_steps
 from relance.domain.findings import Finding, RuleHit, Sign
 from relance.domain.limits import HangLimits
 from relance.domain.observations import Life, LogBlock, Observation, SeenUpTo
 from relance.domain.progress import CheckpointEvent, CheckpointSeen, Progress, ProgressMark, StepSeen
 from relance.domain.views import Assignment
 from relance.ports.sources import Reading
-from relance.progress import PatternError, ProgressReader, ProgressState, ReaderState, seen_up_to, start, track
+from relance.progress import (
+    PatternError,
+    ProgressReader,
+    ProgressState,
+    ReaderState,
+    seen_up_to,
+    start,
+    track,
+    track_steps,
+)
 from relance.rules import Pack, Scanner, ScanState
 
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
@@ -135,8 +145,8 @@ class Pipeline:
         reader, marks = self.reader.read(block, memory.reader)
         memory = replace(memory, scan=scan, reader=reader)
         findings: list[Finding] = []
-        for observation in in_order(result.hits, marks):
-            memory, found = _observe(memory, observation, watched)
+        for together in _runs(in_order(result.hits, marks)):
+            memory, found = _observe_all(memory, together, watched)
             findings += found
         left = dict(result.counts)
         for hit in result.hits:
@@ -156,6 +166,34 @@ def in_order(hits: Iterable[RuleHit], marks: Iterable[ProgressMark]) -> list[Obs
         offset = mark.offset if isinstance(mark, StepSeen) else offset
         placed.append((offset, mark))
     return [observation for _, observation in sorted(placed, key=lambda pair: pair[0])]
+
+
+def _runs(observations: Iterable[Observation]) -> Iterator[list[Observation]]:
+    """The same in order, steps that follow on each other together."""
+    for is_step, group in groupby(observations, lambda each: isinstance(each, StepSeen)):
+        if is_step:
+            yield list(group)
+        else:
+            yield from ([each] for each in group)
+
+
+def _observe_all(
+    memory: Memory, observations: Sequence[Observation], watched: Watched
+) -> tuple[Memory, tuple[Finding, ...]]:
+    """Fold observations: the first ones of many steps one by one, the others at once if they mean nothing more."""
+    findings: list[Finding] = []
+    for observation in observations[:SINGLE_STEPS]:
+        memory, found = _observe(memory, observation, watched)
+        findings += found
+    rest = [each for each in observations[SINGLE_STEPS:] if isinstance(each, StepSeen)]
+    state = watch_steps(memory.watch, rest)
+    if state is not None:
+        progress = track_steps(memory.progress, rest, memory.progress.progress.as_of)
+        return replace(memory, progress=progress, watch=state), tuple(findings)
+    for seen in rest:
+        memory, found = _observe(memory, seen, watched)
+        findings += found
+    return memory, tuple(findings)
 
 
 def signs_of(pack: Pack) -> Mapping[str, frozenset[Sign]]:
