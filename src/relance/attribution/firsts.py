@@ -22,7 +22,7 @@ _WRITTEN_TOGETHER_S = 1.0
 def evidence_of(best: Explanation, others: Iterable[Explanation], clues: tuple[Clue, ...]) -> tuple[RuleHit, ...]:
     """The few hits that decide, the one where the cause first shows in front."""
     if best.first is None:
-        return ()
+        return _on_suspects(best, clues)
     agreeing = [*best.clues[1:], *(clue for clue in clues if clue not in best.clues and _agrees(clue, best))]
     first = _earliest(best.first, agreeing)
     hits = [first.hit]
@@ -30,6 +30,14 @@ def evidence_of(best: Explanation, others: Iterable[Explanation], clues: tuple[C
         if clue.hit not in hits:
             hits.append(clue.hit)
     return tuple(hits[:SHOWN])
+
+
+def _on_suspects(best: Explanation, clues: Iterable[Clue]) -> tuple[RuleHit, ...]:
+    """The lines that bear out what the scheduler says of a node."""
+    named = {suspect.node for suspect in best.suspects}
+    told = [clue for clue in clues if clue.may_be_cause and clue.node in named and not clue.outlived]
+    ordered = sorted(told, key=lambda clue: (clue.hit.scope is Scope.NOTES, clue.at, clue.hit.file, clue.hit.offset))
+    return tuple(clue.hit for clue in ordered[:SHOWN])
 
 
 def _agrees(clue: Clue, best: Explanation) -> bool:
@@ -58,7 +66,7 @@ def _is_same_end(clue: Clue, death: Clue) -> bool:
     if "pid" in ours and "pid" in its:
         return ours["pid"] == its["pid"]
     other_rank = clue.rank is not None and death.rank is not None and clue.rank != death.rank
-    return not other_rank and clue.node == death.node and clue.hit.symptom in (death.hit.symptom, *PROCESS_EXITS)
+    return not other_rank and clue.node == death.node
 
 
 def _is_there(clue: Clue, best: Explanation) -> bool:

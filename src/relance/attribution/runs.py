@@ -6,6 +6,7 @@ the node (signatures.md 20.9, Q009 to Q011). Between such runs nobody changed th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -14,6 +15,7 @@ from relance.domain.faults import FaultDomain, Remedy
 from relance.domain.progress import Progress
 from relance.domain.verdicts import CaseFile, EarlierAttempt, Suspect, Verdict
 
+_EXCEPTION = re.compile(r"\b([A-Z]\w*(?:Error|Exception|Interrupt|Exit))\b")
 _OFTEN = 3
 """So many runs with one fault outweigh a later run that goes on: it may not have come as far yet."""
 
@@ -31,8 +33,11 @@ class _Run:
     def mark(self) -> tuple[str, str, str]:
         """What tells faults of runs apart; not the text, which a launcher may tell once and the program next time."""
         first = self.verdict.evidence[0] if self.verdict.evidence else None
-        exception = first.captures.get("exception", "") if first is not None else ""
-        return self.verdict.domain.value, self.verdict.cause, exception.rpartition(".")[2]
+        exception = ""
+        if first is not None and self.verdict.cause == "python_exception":
+            named = _EXCEPTION.findall(first.excerpt)
+            exception = named[-1] if named else ""
+        return self.verdict.domain.value, self.verdict.cause, exception
 
 
 def judge_runs(cases: Sequence[CaseFile]) -> Verdict:

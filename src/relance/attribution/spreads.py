@@ -39,7 +39,10 @@ def spread_of(group: tuple[Clue, ...], case: CaseFile, clues: Iterable[Clue]) ->
         return Spread(domain=FaultDomain.HARDWARE, hint=RestartHint.EXCLUDE, suspects=one_gpu)
     if hit.symptom in ON_ONE_NODE and _is_of_one_node(group, case):
         reason = f"only its ranks show {words(hit.symptom)}"
-        found = tuple(Suspect(node=node, strength=Strength.WEAK, reason=reason) for node in sorted(_nodes(group)))
+        # A node's own set-up stays as it is; what it sees of a shared file system may come right by itself.
+        hard = ON_ONE_NODE[hit.symptom] is FaultDomain.SYSTEM
+        strength = Strength.HARD if hard else Strength.WEAK
+        found = tuple(Suspect(node=node, strength=strength, reason=reason) for node in sorted(_nodes(group)))
         return Spread(domain=ON_ONE_NODE[hit.symptom], hint=RestartHint.EXCLUDE, suspects=found)
     wide = is_widespread(group, case) and common_end(group, case, everything) is None
     again = hit.restart is RestartHint.ONCE and hit.domain in _OWN and hit.symptom not in OUT_OF_MEMORY

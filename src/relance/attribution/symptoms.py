@@ -62,6 +62,7 @@ RECOVERIES: Mapping[str, frozenset[str]] = {
             "lustre_slow",
         }
     ),
+    "pod_started": frozenset({"image_pull", "mount_failed", "sandbox_failed"}),
     "image_pulled": frozenset({"image_pull", "registry_throttle", "registry_down"}),
     "gpu_recovery_none": ORDERS_OF_THE_DRIVER,
     "port_up": frozenset({"port_down"}),
@@ -116,7 +117,6 @@ ON_ONE_NODE: Mapping[str, FaultDomain] = {
     "ib_gid_misconfig": FaultDomain.SYSTEM,
     "ib_memlock": FaultDomain.SYSTEM,
     "nccl_version_mismatch": FaultDomain.SYSTEM,
-    "shm_full": FaultDomain.SYSTEM,
 }
 """Everybody's mistake where all ranks show it, and a node's fault where only its ranks do (A001, A006, T032)."""
 

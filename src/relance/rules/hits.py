@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
 from functools import cached_property
 
+from relance.domain.faults import Scope
 from relance.domain.findings import RuleHit
 from relance.domain.log_labels import NO_LABEL, Label, read_label
 from relance.domain.log_texts import LogText
@@ -22,6 +23,7 @@ MOST_EXCERPT_BYTES = 2048
 """What an excerpt shows of one line; the frames of a traceback come before it."""
 MOST_CAPTURE_CHARS = 300
 _BEFORE_MATCH_BYTES = 512
+_POD = re.compile(rb"\bpod/(?:[\w-]+/)?([\w.-]+)")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _WHAT_TELLS_APART = ("pod", "rank", "task", "node", "peer", "host", "pci", "gpu", "device", "local_rank")
 _NAMES_THAT_TELL_APART = frozenset(_WHAT_TELLS_APART)
@@ -83,7 +85,9 @@ class HitMaker:
             captures = self._captures(rule, line, line.part_for(rule))
         else:
             captures = dict(_told_by(line))
-        return (self._rank(line, captures), *(captures.get(name) for name in _WHAT_TELLS_APART))
+        pod = _POD.search(line.text) if self._block.scope is Scope.SCHEDULER else None
+        told = (captures.get(name) for name in _WHAT_TELLS_APART)
+        return (self._rank(line, captures), pod[1] if pod else None, *told)
 
     def hit(self, rule: Rule, line: FoundLine) -> RuleHit:
         """The hit."""
