@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from textwrap import wrap
 from typing import Literal
 
 import click
@@ -22,6 +23,8 @@ _NO_END = 10_000
 """Columns of an output that is no terminal: lines are whole there, for grep and for files."""
 _LEAST_SENTENCE = 30
 """Columns in which a sentence can still be read; in fewer it goes below its row."""
+_HANG = " " * 15
+"""As wide as the names of sentences."""
 _GAP = 3
 _INDENT = 4
 
@@ -60,6 +63,14 @@ class Screen:
         line = Text().append(f"{name + ':':<14} ", style="bold")
         line.append_text(shown(text, tone))
         self._console.print(line, soft_wrap=True)
+
+    def sentence(self, name: str, text: str, tone: str = "") -> None:
+        """A named sentence that may be long: in a terminal it goes on below itself, elsewhere it stays one line."""
+        room = max(self._console.width - len(_HANG), _LEAST_SENTENCE)
+        lines = wrap(visible(text), room, break_long_words=False, break_on_hyphens=False) or [""]
+        for number, each in enumerate(lines):
+            start = f"{name + ':':<{len(_HANG)}}" if number == 0 else _HANG
+            self._console.print(Text.assemble((start, "bold"), (each, STYLES[tone])), soft_wrap=True)
 
     def table(
         self,

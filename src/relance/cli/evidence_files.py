@@ -1,0 +1,87 @@
+"""The files of an attempt on disk, and what is known beside them: what `diagnose` and `evaluate` open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from stat import S_ISREG
+
+import yaml
+
+from relance.cli.failures import ExitCode, FailureError
+from relance.watching.evidence import Context, ContextError, EvidenceFile, context_of
+
+CONTEXT = "context.yaml"
+MOST_YAML_BYTES = 1 << 20
+_CHUNK_BYTES = 1 << 20
+
+
+def files_of(paths: tuple[Path, ...], skipped: frozenset[Path] = frozenset()) -> list[EvidenceFile]:
+    """The files that are meant, but for those skipped and the context of a folder that is named.
+
+    In one folder they are called by their path in it, else as they were named.
+    """
+    found: dict[str, EvidenceFile] = {}
+    for path in paths:
+        inside = _files_below(path) if path.is_dir() else [_plain(path)]
+        for file in inside:
+            if file in skipped or (path.is_dir() and file == path / CONTEXT):
+                continue
+            name = str(file.relative_to(path)) if path.is_dir() and len(paths) == 1 else str(file)
+            found[name] = EvidenceFile(name=name, chunks=_chunks_of(file))
+    return list(found.values())
+
+
+def context_beside(paths: tuple[Path, ...], named: Path | None = None) -> tuple[Context, Path | None]:
+    """What is known beside the logs, and the file that says so. Ends the command where that cannot be used."""
+    beside = [path / CONTEXT for path in paths if path.is_dir() and (path / CONTEXT).is_file()]
+    chosen = named or (beside[0] if len(beside) == 1 else None)
+    if chosen is None:
+        return Context(), None
+    try:
+        return context_of(read_yaml(chosen)), chosen
+    except (YamlFileError, ContextError) as error:
+        raise FailureError(f"cannot use {chosen}: {error}", code=ExitCode.USAGE) from error
+
+
+class YamlFileError(ValueError):
+    """A small YAML file cannot be read. Says why, in one line."""
+
+
+def read_yaml(path: Path) -> object:
+    """What a small YAML file holds. Raises YamlFileError."""
+    try:
+        if path.stat().st_size > MOST_YAML_BYTES:
+            message = "it is longer than 1 MiB"
+            raise YamlFileError(message)
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise YamlFileError(error.strerror or str(error)) from error
+    except (ValueError, RecursionError, yaml.YAMLError) as error:
+        raise YamlFileError(" ".join(str(error).split())) from error
+
+
+def _plain(path: Path) -> Path:
+    """A file that is named itself, if it has an end: a device or a pipe may have none."""
+    if path.exists() and not path.is_file():
+        remedy = "copy what it gives into a file, and name that"
+        raise FailureError(f"{path} is not a plain file", remedy, ExitCode.USAGE)
+    return path
+
+
+def _files_below(folder: Path) -> list[Path]:
+    """The plain files of a folder and those below it, links and hidden ones left out."""
+    return [
+        file
+        for file in sorted(folder.rglob("*"))
+        if not any(part.startswith(".") for part in file.relative_to(folder).parts) and S_ISREG(file.lstat().st_mode)
+    ]
+
+
+def _chunks_of(file: Path) -> Callable[[], Iterable[bytes]]:
+    def chunks() -> Iterator[bytes]:
+        with file.open("rb") as handle:
+            yield from iter(partial(handle.read, _CHUNK_BYTES), b"")
+
+    return chunks
