@@ -17,6 +17,8 @@ TELLING = (
     "requeues before our requeue",
 )
 
+pytestmark = pytest.mark.xdist_group("a lane for people")  # one process starts it, not each
+
 
 @pytest.fixture(scope="module")
 def lane(slurm_cluster: RunningCluster) -> Iterator[Lane]:
