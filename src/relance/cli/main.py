@@ -31,6 +31,7 @@ VERBS = {
     "storm": ("relance.cli.decisions:storm", "End a storm by hand."),
     "token": ("relance.cli.tokens:token", "Give and revoke tokens."),
     "diagnose": ("relance.cli.diagnose:diagnose", "Say what happened from logs alone, without a server."),
+    "evaluate": ("relance.cli.evaluate:evaluate", "Say how often the answers on labelled cases are right."),
     "rules": ("relance.cli.rules:rules", "List, show and test the rules that recognise faults."),
 }
 """Every verb: where its command is, and its line in the help, so that the help loads none of them."""
