@@ -11,6 +11,7 @@ import yaml
 
 from relance.cli.failures import ExitCode, FailureError
 from relance.watching.evidence import Context, ContextError, EvidenceFile, context_of
+from relance.watching.evidence.packed import Packed
 
 CONTEXT = "context.yaml"
 MOST_YAML_BYTES = 1 << 20
@@ -29,7 +30,8 @@ def files_of(paths: tuple[Path, ...], skipped: frozenset[Path] = frozenset()) ->
             if file in skipped or (path.is_dir() and file == path / CONTEXT):
                 continue
             name = str(file.relative_to(path)) if path.is_dir() and len(paths) == 1 else str(file)
-            found[name] = EvidenceFile(name=name, chunks=_chunks_of(file))
+            packed = Packed(_chunks_of(file))
+            found[name] = EvidenceFile(name=name, chunks=packed.chunks, trouble=packed.trouble)
     return list(found.values())
 
 

@@ -113,16 +113,23 @@ def read_finished(
             replace(run, findings=(*run.findings, *common.findings))
             for run in (reading.shown([blocks]) for blocks in _parts(repeated, starts, now))
         ]
-    coverage = [Coverage(source=log.name, sight=Sight.SEEN, up_to=now) for log in logs]
+    signs = _noted([log for log in logs if log.scope is Scope.NOTES], scanner, now)
+    coverage = [_sight(log, now) for log in logs]
     if pipeline.problem:
         coverage.append(Coverage(source="progress pattern", sight=Sight.REFUSED, note=pipeline.problem))
     return Finished(
         runs=tuple(runs),
         coverage=tuple(coverage),
-        signs=_noted([log for log in logs if log.scope is Scope.NOTES], scanner, now),
+        signs=signs,
         presence=ears.presence(),
         latest=ears.latest(),
     )
+
+
+def _sight(log: FinishedLog, now: datetime) -> Coverage:
+    """What was seen of a log that has been read."""
+    trouble = log.trouble()
+    return Coverage(source=log.name, sight=Sight.LAGGING if trouble else Sight.SEEN, up_to=now, note=trouble)
 
 
 def _noted(notes: Iterable[FinishedLog], scanner: Scanner, now: datetime) -> tuple[RuleHit, ...]:

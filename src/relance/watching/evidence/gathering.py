@@ -18,7 +18,7 @@ from relance.traces import read as read_traces
 from relance.watching.evidence import hosts, jobs, kubernetes, prometheus, tables, telemetry, values
 from relance.watching.evidence.contexts import Context
 from relance.watching.evidence.kinds import HEAD_BYTES, FileKind, Look, look
-from relance.watching.evidence.logs import FinishedLog
+from relance.watching.evidence.logs import FinishedLog, no_trouble
 from relance.watching.evidence.naming import known_node, stem_of, unpacked
 from relance.watching.evidence.samples import MOST_SAMPLES, Samples
 
@@ -33,10 +33,14 @@ _ADDRESS = re.compile(rb"^\s*((?:\d{1,3}\.){3}\d{1,3})\s+([A-Za-z][\w.-]*)\s*$",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvidenceFile:
-    """A file as it lies there. `chunks` gives its bytes, unpacked, from the beginning, each time it is called."""
+    """A file as it lies there. `chunks` gives its bytes, unpacked, from the beginning, each time it is called.
+
+    `trouble` says, after they were read, what was wrong with the packing, if anything was.
+    """
 
     name: str
     chunks: Callable[[], Iterable[bytes]]
+    trouble: Callable[[], str] = no_trouble
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,7 +186,14 @@ class _Gathering:
         return {rank: node for rank, node in found.items() if node is not None}
 
     def _take_log(self, file: EvidenceFile, told: Look) -> None:
-        log = FinishedLog(name=file.name, chunks=file.chunks, scope=told.scope, node=told.node, rank=told.rank)
+        log = FinishedLog(
+            name=file.name,
+            chunks=file.chunks,
+            trouble=file.trouble,
+            scope=told.scope,
+            node=told.node,
+            rank=told.rank,
+        )
         if told.scope is Scope.KERNEL:
             self._logs += [(part, None) for part in self._parts(log)]
             return

@@ -9,12 +9,17 @@ from relance.domain.faults import Scope
 from relance.watching.evidence.naming import read_name
 
 
+def no_trouble() -> str:
+    """Nothing was wrong with a file."""
+    return ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedLog:
     """One log. `chunks` gives its bytes from the beginning, in pieces of any size, each time it is called.
 
     Several logs may have one name: they are parts of one file, each with all its lines in their places and those of
-    the others blank.
+    the others blank. `trouble` says, after it was read, what was wrong with its packing, if anything was.
     """
 
     name: str
@@ -22,6 +27,7 @@ class FinishedLog:
     scope: Scope = Scope.APPLICATION
     node: str | None = None
     rank: int | None = None
+    trouble: Callable[[], str] = no_trouble
 
 
 def named(name: str, chunks: Callable[[], Iterable[bytes]]) -> FinishedLog:
