@@ -16,6 +16,8 @@ _LEVELS = (0.25, 0.4, 0.55, 0.7, 0.85, 0.95)
 """The steps of confidence: agreement from outside is worth one of them, however many providers agree."""
 _POINTS_AT_MOST = 4
 """An opinion that names more nodes than this points at none of them."""
+_SAID_CHARS = 300
+"""So much of a provider's own words stands in the runner-up; the opinion has them all."""
 _NO_FAULT_OF_A_NODE = frozenset({FaultDomain.APPLICATION, FaultDomain.USER, FaultDomain.SCHEDULER, FaultDomain.NONE})
 """Where a provider sees the fault there, the nodes that it names are where it showed."""
 _AGREES, _DIFFERS = "agrees", "sees it otherwise"
@@ -112,7 +114,7 @@ def _runner_up(verdict: Verdict, opinions: tuple[Opinion, ...]) -> RunnerUp | No
         return verdict.runner_up
     remedy = f" and would {_PHRASES[other.remedy]}" if other.remedy is not None else ""
     domain = "another cause" if other.domain is FaultDomain.UNKNOWN else other.domain.value
-    said = f"{other.provider} sees {domain}{remedy}" + (f": {other.text}" if other.text else "")
+    said = f"{other.provider} sees {domain}{remedy}" + (f": {other.text[:_SAID_CHARS]}" if other.text else "")
     ours = f"; our own next best: {verdict.runner_up.reason}" if verdict.runner_up is not None else ""
     return RunnerUp(domain=other.domain, cause=other.cause or "outside_opinion", reason=f"{said}{ours}")
 
