@@ -19,6 +19,7 @@ from bench.pages import kept
 from relance.ports.clocks import SystemClock
 
 NAMES = (
+    "evaluate_cases",
     "detections",
     "restarts",
     "stories",

@@ -80,7 +80,7 @@ def _scores(scores: Scores) -> Data:
     }
 
 
-def _fold(fold: Fold) -> Data:
+def _fold(fold: Fold) -> dict[str, float]:
     return {
         "fold": fold.number,
         "cases": fold.cases,

@@ -1,0 +1,87 @@
+"""Labelled cases: how often `relance diagnose` is right. Of held-out cases only figures are shown, never which."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bench.measures import Limit, Result
+from relance.attribution.scores import Scores, scores_of
+from relance.cli.diagnosing import Means, means_of
+from relance.cli.evaluating import Evaluation, evaluation_of, found_below
+from relance.ports.clocks import SystemClock
+
+_CASES = Path(__file__).resolve().parents[2] / "cases"
+_OPEN = "open"
+_SETS = (_OPEN, "held-out", "second")
+_WRONG_OPEN = {
+    "decision": 0.03,
+    "domain": 0.05,
+    "suspect_recall": 0.05,
+    "suspect_precision": 0.05,
+    "first_evidence": 0.15,
+}
+"""The share that may be wrong where everybody may look: the bars of the project's own quality."""
+_WRONG_HELD_OUT = {"decision": 0.07, "domain": 0.10}
+"""The same on cases that nobody tunes for."""
+_NEVER = ("acted_on_healthy", "false_stops")
+_WORDS = {"suspect_recall": "suspects found", "suspect_precision": "suspects right", "first_evidence": "first evidence"}
+_QUICK = 10
+
+
+def measure(*, quick: bool) -> Result:
+    """Diagnose all cases of the repository and hold the answers against their labels."""
+    means = means_of(None)
+    found = {name: _evaluated(name, means, quick=quick) for name in _SETS if (_CASES / name).is_dir()}
+    scores = {name: scores_of(each.scored) for name, each in found.items()}
+    return Result(
+        name="evaluate_cases",
+        measure="labelled cases: how often `relance diagnose` is right",
+        limits=tuple(limit for name, each in scores.items() for limit in _limits(name, each)),
+        figures={name: _figures(each) for name, each in scores.items()},
+        wrong=tuple(
+            f"{name}: {broken.name} cannot be read: {broken.why}"
+            for name, each in found.items()
+            for broken in each.unreadable
+        ),
+        conditions=(
+            "the cases of the folder cases/ with the shipped rules and no settings; an answer is right if it is the "
+            "label's or one that the label allows, too; bars are on the share that is wrong; those of sets other than "
+            "open are for cases that no rule or weight was made for"
+        ),
+    )
+
+
+def _evaluated(name: str, means: Means, *, quick: bool) -> Evaluation:
+    folder = _CASES / name
+    cases = found_below([folder])[folder]
+    return evaluation_of(folder, cases[:_QUICK] if quick else cases, means, SystemClock().now())
+
+
+def _limits(name: str, scores: Scores) -> list[Limit]:
+    wrong = _WRONG_OPEN if name == _OPEN else _WRONG_HELD_OUT
+    limits = [
+        Limit(name=f"{name}: {_WORDS.get(part, part)}, wrong", value=_missed(getattr(scores, part)), most=most, unit="")
+        for part, most in wrong.items()
+    ]
+    return limits + [
+        Limit(name=f"{name}: {part.replace('_', ' ')}", value=getattr(scores, part), most=0, unit="cases")
+        for part in _NEVER
+    ]
+
+
+def _missed(share: float | None) -> float | None:
+    return None if share is None else round(1.0 - share, 4)
+
+
+def _figures(scores: Scores) -> dict[str, float | int | None]:
+    return {
+        "cases": scores.cases,
+        "decision": scores.decision,
+        "domain": scores.domain,
+        "suspect_recall": scores.suspect_recall,
+        "suspect_precision": scores.suspect_precision,
+        "first_evidence": scores.first_evidence,
+        "acted_on_healthy": scores.acted_on_healthy,
+        "false_stops": scores.false_stops,
+        "hopeless_restarts": scores.hopeless_restarts,
+    }
