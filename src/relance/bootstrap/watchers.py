@@ -6,11 +6,13 @@ import socket
 from dataclasses import dataclass
 
 from relance.config import ClusterSettings, SettingError, Settings
+from relance.config.caches import FolderCache, default_cache_folder
 from relance.ports.backends import Backend
 from relance.ports.clocks import Clock
 from relance.ports.sources import Source
-from relance.rules import Pack, PackError, load_pack
-from relance.rules.pack import read_texts
+from relance.rules import Pack, PackError, best_engine, load_pack
+from relance.rules.keeping import kept_pack
+from relance.rules.pack import loader_version, read_texts
 from relance.sources.files.settings import FileSettings
 from relance.sources.files.sources import FileSource
 from relance.watching.settings import WatcherSettings
@@ -41,6 +43,7 @@ def open_watcher(cluster: ClusterSettings, pack: Pack, backend: Backend, clock: 
         settings=WatcherSettings(
             cluster=cluster.name, holder=f"{socket.gethostname()}/{cluster.name}", hang=cluster.limits.hang
         ),
+        engine=best_engine(_cache()),
     )
     return WatcherRole(watcher=watcher, sources=(files,))
 
@@ -54,7 +57,19 @@ def site_pack(settings: Settings) -> Pack:
         except (OSError, UnicodeDecodeError) as error:
             message = f"cannot read the rule file {path}: {error}"
             raise SettingError(message) from error
+    weights, off = settings.rules.weights, settings.rules.off
     try:
-        return load_pack(texts, weights=settings.rules.weights, off=settings.rules.off)
+        return kept_pack(
+            texts,
+            _cache(),
+            lambda: load_pack(texts, weights=weights, off=off),
+            settings=(weights, off),
+            version=loader_version(),
+        )
     except PackError as error:
         raise SettingError(str(error)) from error
+
+
+def _cache() -> FolderCache:
+    """Where rules that were read and compiled are kept for the next start."""
+    return FolderCache(default_cache_folder())

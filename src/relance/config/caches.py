@@ -27,8 +27,12 @@ _HASH_BYTES: Final = hashlib.sha256().digest_size
 def default_cache_folder(environment: Mapping[str, str] | None = None) -> Path:
     """Where the user's cache is."""
     env = os.environ if environment is None else environment
-    base = env.get("XDG_CACHE_HOME") or str(Path(env.get("HOME") or "~").expanduser() / ".cache")
-    return Path(base) / "relance"
+    if base := env.get("XDG_CACHE_HOME"):
+        return Path(base) / "relance"
+    try:
+        return Path(env.get("HOME") or "~").expanduser() / ".cache" / "relance"
+    except RuntimeError:  # a service without a home has no cache: nothing is there, and nothing can be made there
+        return Path(os.devnull) / "relance"
 
 
 class FolderCache:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
+from threading import Lock
 
 from relance.domain.faults import Role, Scope
 from relance.domain.findings import RuleHit
@@ -107,12 +108,18 @@ class Scanner:
         self._engine = engine or best_engine()
         self._zone = zone
         self._parts: dict[Scope, _Part] = {}
+        self._compiling = Lock()
         self._matchers = LineMatchers({rule.id: _pattern(rule) for rule in pack.rules})
 
     @property
     def engine(self) -> str:
         """Name and version of the engine that finds the lines of jobs' own logs."""
         return self._part(Scope.APPLICATION).engine.name
+
+    def prepare(self) -> None:
+        """Compile the rules for the logs of jobs and kernels now, and not when the first one is scanned."""
+        for scope in (Scope.APPLICATION, Scope.KERNEL):
+            self._part(scope)
 
     def scan(self, block: LogBlock, state: ScanState, log: LogText | None = None) -> tuple[ScanState, ScanResult]:
         """Scan a block, the next one of its file after those that gave `state`; `log` is its text, cleaned already."""
@@ -180,16 +187,23 @@ class Scanner:
         return span is None or span[1] > position
 
     def _part(self, scope: Scope) -> _Part:
-        if scope not in self._parts:
-            rules = [rule for rule in self._pack.rules if scope in rule.scopes]
-            looked_for = tuple(rule for rule in rules if not rule.traceback)
-            mentions = MENTIONS if scope in _IN_PYTHON else ()
-            self._parts[scope] = _Part(
-                engine=self._engine([*map(_pattern, looked_for), *mentions]),
-                rules=looked_for,
-                at_ends=tuple(rule for rule in rules if rule.traceback),
-            )
-        return self._parts[scope]
+        known = self._parts.get(scope)
+        if known is not None:
+            return known
+        with self._compiling:
+            if scope not in self._parts:
+                self._parts[scope] = self._compiled(scope)
+            return self._parts[scope]
+
+    def _compiled(self, scope: Scope) -> _Part:
+        rules = [rule for rule in self._pack.rules if scope in rule.scopes]
+        looked_for = tuple(rule for rule in rules if not rule.traceback)
+        mentions = MENTIONS if scope in _IN_PYTHON else ()
+        return _Part(
+            engine=self._engine([*map(_pattern, looked_for), *mentions]),
+            rules=looked_for,
+            at_ends=tuple(rule for rule in rules if rule.traceback),
+        )
 
 
 class _Collector:

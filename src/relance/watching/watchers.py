@@ -19,7 +19,7 @@ from relance.domain.views import Assignment
 from relance.ports.backends import Backend, BackendRefusedError, BackendUnavailableError
 from relance.ports.clocks import Clock
 from relance.ports.sources import Source
-from relance.rules import Pack, Scanner
+from relance.rules import EngineMaker, Pack, Scanner
 from relance.watching.attempts import Attempt
 from relance.watching.checkpoints import Checkpoint, from_text
 from relance.watching.pipelines import Pipeline, new_memory, signs_of
@@ -39,12 +39,19 @@ class Watcher:
     """One cluster's watcher. Build it, then `run` it; the sources are closed by whoever opened them."""
 
     def __init__(
-        self, *, backend: Backend, sources: Sequence[Source], pack: Pack, clock: Clock, settings: WatcherSettings
+        self,
+        *,
+        backend: Backend,
+        sources: Sequence[Source],
+        pack: Pack,
+        clock: Clock,
+        settings: WatcherSettings,
+        engine: EngineMaker | None = None,
     ) -> None:
-        """Take the parts; compiles the rules."""
+        """Take the parts; `engine` makes what finds the lines of rules, None: the best there is here."""
         self._backend = backend
         self._sources = tuple(sources)
-        self._scanner = Scanner(pack)
+        self._scanner = Scanner(pack, engine=engine)
         self._signs = signs_of(pack)
         self._clock = clock
         self._settings = settings
@@ -58,12 +65,18 @@ class Watcher:
         """Work until cancelled; then hand over what there is, if the server takes it."""
         try:
             async with asyncio.TaskGroup() as group:
+                group.create_task(self._preparing())
                 group.create_task(self._assigning())
                 group.create_task(self._delivering())
                 for source in self._sources:
                     group.create_task(self._listening(source))
         finally:
             await self.stop()
+
+    async def _preparing(self) -> None:
+        """Compile the rules beside all else, so that neither the start nor the first line waits for it."""
+        await asyncio.to_thread(self._scanner.prepare)
+        _LOG.info("rules are compiled", cluster=self._settings.cluster, engine=self._scanner.engine)
 
     async def stop(self) -> None:
         """End what is under way and hand over once what there is."""
