@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from relance.attribution.accusations import accusation_explanations
 from relance.attribution.clues import Clue
 from relance.attribution.collectives import collective_explanations
 from relance.attribution.explanations import Explanation, Trust
@@ -30,6 +31,7 @@ def failure_explanations(case: CaseFile, clues: tuple[Clue, ...]) -> tuple[Expla
     found = [_of_clue(clue, case, clues) for clue in _firsts(standing)]
     found += collective_explanations(case, clues)
     found += silence_explanations(case, clues)
+    found += accusation_explanations(case, clues)
     found += _of_waiting(case, clues)
     found += _of_divergence(case.findings)
     found += _of_memory(case.job, found)
@@ -208,14 +210,15 @@ def _of_standstill(case: CaseFile, clues: tuple[Clue, ...]) -> list[Explanation]
 
 
 def _of_waiting(case: CaseFile, clues: tuple[Clue, ...]) -> list[Explanation]:
-    """What the scheduler still waits for before the first step: nothing was placed after it said so (K031, L039)."""
+    """What the scheduler still waits for: nothing was placed, and no step made, after it said so (K031, L039)."""
     waits = [
         clue
         for clue in clues
-        if clue.of_scheduler and clue.role is Role.CONTEXT and clue.hit.restart is RestartHint.WAIT
+        if clue.of_scheduler and clue.hit.role is Role.CONTEXT and clue.hit.restart is RestartHint.WAIT
     ]
     placed = max((clue.at for clue in clues if clue.hit.symptom == "pod_scheduled"), default=None)
-    if not waits or (case.progress is not None and case.progress.steps_seen) or (placed and placed >= waits[-1].at):
+    stepped = case.progress.step_at if case.progress is not None else None
+    if not waits or (placed and placed >= waits[-1].at) or (stepped and stepped >= waits[0].at):
         return []
     first = waits[0]
     return [
@@ -225,7 +228,7 @@ def _of_waiting(case: CaseFile, clues: tuple[Clue, ...]) -> list[Explanation]:
             cause=first.hit.symptom,
             hint=RestartHint.WAIT,
             confidence=0.6,
-            because=f"it had not begun, and the scheduler still said {words(first.hit.symptom)}",
+            because=f"the scheduler still said {words(first.hit.symptom)} at the end",
             at=first.at,
             clues=(first,),
         )

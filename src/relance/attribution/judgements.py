@@ -150,7 +150,8 @@ def _is_over(case: CaseFile) -> bool:
 def _is_doubtful(item: Explanation) -> bool:
     """Whether it is a host's row that a job may well go on after."""
     first = item.first
-    return item.trust in (Trust.HOST, Trust.HOST_WEAK) and first is not None and first.hit.weight < _SURE_OF_A_HOST
+    of_host = item.trust in (Trust.HOST, Trust.HOST_WEAK) and not item.shared
+    return of_host and first is not None and first.hit.weight < _SURE_OF_A_HOST
 
 
 def _is_disturbed(case: CaseFile, clues: tuple[Clue, ...]) -> bool:

@@ -10,7 +10,15 @@ from datetime import datetime, timedelta
 from relance.attribution.clues import CAUSES, HOST_SCOPES, Clue, lead_s
 from relance.attribution.companions import beside_others
 from relance.attribution.places import node_named, node_of, rank_of
-from relance.attribution.symptoms import FLAPPING, NOT_FAULTS, PROCESS_DEATHS, PROCESS_EXITS, WRAPPERS, cancels
+from relance.attribution.symptoms import (
+    FLAPPING,
+    NEVER_A_FAULT,
+    NOT_FAULTS,
+    PROCESS_DEATHS,
+    PROCESS_EXITS,
+    WRAPPERS,
+    cancels,
+)
 from relance.domain.faults import FaultDomain, Role
 from relance.domain.findings import RuleHit
 from relance.domain.progress import Progress
@@ -25,6 +33,7 @@ _DEATH_SLACK_S = 30.0
 _STALE_S = 600.0
 """A host's row from before the attempt counts this long: a GPU that is gone is not told again."""
 _RECOVERY_WINDOW_S = 3600.0
+_ANNOUNCED_S = 900.0
 _STEPS_AFTER = 5.0
 _STEPS_AFTER_MIN_S = 10.0
 """A step this long after a fault is no step that was under way: training went on (20, row Q015)."""
@@ -58,7 +67,7 @@ def _placed(hits: tuple[RuleHit, ...], case: CaseFile) -> tuple[Clue, ...]:
             before[hit.file] = hit
         elif last is not None and last.at is not None and _read_together(last, hit):
             at, timed = last.at - ahead.get(last.node, timedelta()), True
-        nothing = hit.symptom in NOT_FAULTS or (hit.domain is FaultDomain.NONE and hit.role in CAUSES)
+        nothing = hit.symptom in NOT_FAULTS | NEVER_A_FAULT or (hit.domain is FaultDomain.NONE and hit.role in CAUSES)
         role = Role.CONTEXT if nothing or _is_foreign(hit, at, case, timed=timed) else hit.role
         clues.append(Clue(hit=hit, at=at, timed=timed, node=node_of(hit, case), rank=rank_of(hit), role=role))
     return tuple(sorted(clues, key=_order))

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from relance.attribution.clues import Clue
-from relance.attribution.suspicions import common_end, is_widespread
-from relance.attribution.symptoms import ON_ONE_NODE, OUT_OF_MEMORY, SAME_DEVICE_ONLY, words
+from relance.attribution.clues import CAUSES, Clue, lead_s
+from relance.attribution.suspicions import AT_ONCE_S, common_end, is_widespread
+from relance.attribution.symptoms import OF_THE_HOST, ON_ONE_NODE, OUT_OF_MEMORY, SAME_DEVICE_ONLY, words
 from relance.domain.faults import FaultDomain, RestartHint
 from relance.domain.verdicts import CaseFile, Strength, Suspect
 
+_BEGINNING_S = 1800.0
+"""So long a job may prepare before its first step; later a step would have been told in words not known here."""
 _OWN = (FaultDomain.APPLICATION, FaultDomain.USER)
 
 
@@ -45,9 +47,40 @@ def spread_of(group: tuple[Clue, ...], case: CaseFile, clues: Iterable[Clue]) ->
         found = tuple(Suspect(node=node, strength=strength, reason=reason) for node in sorted(_nodes(group)))
         return Spread(domain=ON_ONE_NODE[hit.symptom], hint=RestartHint.EXCLUDE, suspects=found)
     wide = is_widespread(group, case) and common_end(group, case, everything) is None
-    again = hit.restart is RestartHint.ONCE and hit.domain in _OWN and hit.symptom not in OUT_OF_MEMORY
-    hint = RestartHint.NO if again and wide and len(_nodes(group)) > 1 else hit.restart
+    if hit.restart is RestartHint.ONCE and hit.domain in _OWN and _is_certain_to_repeat(group, case, everything):
+        return Spread(domain=hit.domain, hint=RestartHint.NO, wide=wide)
+    hint = hit.restart
     return Spread(domain=hit.domain, hint=hint, wide=wide)
+
+
+def _is_certain_to_repeat(group: tuple[Clue, ...], case: CaseFile, clues: tuple[Clue, ...]) -> bool:
+    """Whether a fault of the program comes again: on several nodes at once, or before the first step.
+
+    Memory that ran out may suffice the next time, unless it did not on any node before the first step.
+    """
+    first = group[0]
+    together = [
+        clue
+        for clue in clues
+        if clue.hit.domain in _OWN
+        and clue.hit.role in CAUSES
+        and not clue.outlived
+        and abs(lead_s(first, clue)) <= AT_ONCE_S
+    ]
+    everywhere = len(_nodes(group)) > 1 and is_widespread(group, case)
+    everywhere = everywhere or (not _nodes(group) and len(_nodes(tuple(together))) > 1)
+    beginning = _is_at_the_beginning(first, case)
+    if first.hit.symptom in OUT_OF_MEMORY:
+        return everywhere and beginning
+    return everywhere or beginning
+
+
+def _is_at_the_beginning(clue: Clue, case: CaseFile) -> bool:
+    """Whether a fault came soon after the job's output began, and before any step."""
+    began = case.presence.first_at if case.presence is not None else None
+    if began is None or not clue.timed or case.progress is None or case.progress.steps_seen:
+        return False
+    return 0 <= (clue.at - began).total_seconds() <= _BEGINNING_S
 
 
 def _same_device(symptom: str, clues: Iterable[Clue]) -> tuple[Suspect, ...]:
@@ -73,7 +106,8 @@ def _is_of_one_node(group: tuple[Clue, ...], case: CaseFile) -> bool:
     ranks = {clue.rank for clue in group if clue.rank is not None}
     nodes = _nodes(group)
     first = case.rank_to_node.get(0)
-    several = len(ranks) != 1 or (len(ranks) == 1 and 0 not in ranks and len(case.rank_to_node) == len(case.nodes))
+    sure = group[0].hit.symptom in OF_THE_HOST and 0 not in ranks
+    several = sure or len(ranks) != 1 or (0 not in ranks and len(case.rank_to_node) == len(case.nodes))
     return len(case.nodes) > 1 and len(nodes) == 1 and several and (first is None or first not in nodes)
 
 

@@ -9,15 +9,15 @@ from datetime import datetime, timedelta
 
 from relance.attribution.addresses import address_book, peer_of
 from relance.attribution.clues import Clue, lead_s
-from relance.attribution.places import node_of_named_rank
-from relance.attribution.symptoms import OUT_OF_MEMORY, SAME_DEVICE_ONLY, words
-from relance.domain.faults import FaultDomain, RestartHint, Role, SuspectKind
+from relance.attribution.places import node_named, node_of_named_rank
+from relance.attribution.symptoms import OUT_OF_MEMORY, SAME_DEVICE_ONLY, UNANSWERED, words
+from relance.domain.faults import FaultDomain, RestartHint, Role, Scope, SuspectKind
 from relance.domain.findings import RuleHit
 from relance.domain.verdicts import CaseFile, FleetSign, Strength, Suspect
 
 WEAK_WINDOW = timedelta(days=7)
 """Weak evidence counts at its second time within this window (operators.md 3)."""
-_AT_ONCE_S = 10.0
+AT_ONCE_S = 10.0
 """Rows this close together are one event."""
 _SHARE = 0.5
 """The share of a job's nodes from which on a row is nobody's in particular."""
@@ -32,7 +32,7 @@ def alike(first: Clue, clues: Iterable[Clue]) -> tuple[Clue, ...]:
     """The clues with the same symptom as the first, at about the same time, one a node and rank; the first leads."""
     found: dict[tuple[str | None, int | None, str | None], Clue] = {}
     for clue in (first, *clues):
-        near = abs(lead_s(first, clue)) <= _AT_ONCE_S
+        near = abs(lead_s(first, clue)) <= AT_ONCE_S
         if near and clue.hit.symptom == first.hit.symptom and clue.may_be_cause:
             found.setdefault((clue.node, clue.rank, clue.hit.device), clue)
     return tuple(found.values())
@@ -130,7 +130,15 @@ def strength_of(clue: Clue, node: str, others: tuple[Clue, ...]) -> Strength:
         and not other.outlived and other.hit.restart is RestartHint.EXCLUDE
         for other in others
     )  # fmt: skip
+    if not second and hint and clue.hit.scope is not Scope.APPLICATION:
+        second = any(_misses(other, node) for other in others)
     return Strength.HARD if second else Strength.WEAK
+
+
+def _misses(clue: Clue, node: str) -> bool:
+    """Whether a rank of another node says that this node did not answer."""
+    named = node_named(clue.hit.captures.get("peer"), (node,)) is not None
+    return clue.hit.symptom in UNANSWERED and not clue.outlived and clue.node != node and named
 
 
 def before(node: str, device: str | None, symptom: str, case: CaseFile) -> tuple[datetime, ...]:

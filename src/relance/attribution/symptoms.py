@@ -26,10 +26,17 @@ TERM_SIGNALS = TOLD_SIGNALS | {"task_terminated", "terminated"}
 """SIGTERM that reached the job's processes."""
 
 PROCESS_DEATHS = frozenset({
-    "aborted", "bus_error", "cpu_fault_or_build", "dataloader_killed", "killed_sigkill", "mpi_rank_died",
-    "native_crash", "process_sigkill", "segfault", "task_crash", "task_killed", "worker_exit",
+    "aborted", "bus_error", "cpu_fault_or_build", "dataloader_killed", "engine_died", "killed_sigkill", "mpi_rank_died",
+    "native_check_failed", "native_crash", "native_panic", "pool_worker_died", "process_sigkill", "segfault",
+    "task_crash", "task_killed", "worker_exit",
 })  # fmt: skip
 """Ends of processes, as the launcher or the scheduler tells them; told after the shut-down has begun, meant before."""
+
+NEVER_A_FAULT = frozenset({
+    "compile_hint", "cpp_exception_text", "data_worker_exception", "exception_ignored", "job_failed", "library_hint",
+    "ray_task_error", "stacks_shown", "state_left_out", "thread_exception",
+})  # fmt: skip
+"""Lines that only frame or repeat what another line says."""
 
 PROCESS_EXITS = frozenset({"task_exit", "worker_exit"})
 """Processes that ended with a code of their own."""
@@ -43,7 +50,7 @@ IN_JOB_RESTARTS = frozenset({
 })  # fmt: skip
 """A restarter inside the job is at work (P050, V002, V007)."""
 
-IN_JOB_RESTARTS_OVER = frozenset({"in_job_restarts_exhausted", "nvrx_no_restart"})
+IN_JOB_RESTARTS_OVER = frozenset({"in_job_restarts_exhausted", "no_progress_stop", "nvrx_no_restart"})
 """The restarter inside the job has given up."""
 
 ORDERS_OF_THE_DRIVER = frozenset({
@@ -69,6 +76,9 @@ RECOVERIES: Mapping[str, frozenset[str]] = {
     "power_smoothing_on": frozenset({"power_smoothing_off_or_worn"}),
 }
 """For each recovery row the rows that it cancels (20.14); any other `x_recovered` cancels rows that begin with `x_`."""
+
+ANNOUNCED = frozenset({"capacity_block_ends", "host_maintenance", "preempted", "spot_reclaimed"})
+"""What is told some minutes before it happens: the job trains on until then."""
 
 FLAPPING = frozenset({"port_down"})
 """A link that comes back: once is an event, again and again is a fault."""
@@ -99,6 +109,12 @@ WAITED_FOR_OTHERS = frozenset({
 })  # fmt: skip
 """Somebody who waited for others, not in a collective: most often before the first."""
 
+UNANSWERED = frozenset({
+    "efa_peer_unresponsive", "ib_retry_exceeded", "ib_rnr_exceeded", "nccl_connect_failed", "ofi_unresponsive",
+    "peer_unreachable",
+})  # fmt: skip
+"""A peer, or the way to it, did not answer; it did not close the connection, as a process does that ends."""
+
 STANDSTILLS = frozenset({"job_idle_power", "nccl_kernel_spin", "spin_wait_hang"})
 """GPUs that all wait or idle: the job does not compute (M024, M026, M027)."""
 
@@ -114,11 +130,15 @@ ON_ONE_NODE: Mapping[str, FaultDomain] = {
     "driver_too_old": FaultDomain.SYSTEM,
     "nccl_no_interface": FaultDomain.SYSTEM,
     "tls_failure": FaultDomain.SYSTEM,
+    "fd_limit": FaultDomain.SYSTEM,
     "ib_gid_misconfig": FaultDomain.SYSTEM,
     "ib_memlock": FaultDomain.SYSTEM,
     "nccl_version_mismatch": FaultDomain.SYSTEM,
 }
 """Everybody's mistake where all ranks show it, and a node's fault where only its ranks do (A001, A006, T032)."""
+
+OF_THE_HOST = frozenset({"driver_too_old", "fd_limit", "ib_gid_misconfig", "ib_memlock", "nccl_no_interface"})
+"""Of these, what one rank's word is enough for: it tells of limits and devices of its host, not of the program."""
 
 FINISHED = frozenset({"done"})
 """The program's own word that it reached its end."""

@@ -13,7 +13,7 @@ from typing import Final
 from relance.detectors.evidence import CAUSES, NOTHING, Evidence, leading, position_of, said, time_of
 from relance.detectors.rhythms import UNKNOWN, Rhythm
 from relance.detectors.watched import Watched
-from relance.domain.faults import Role, Scope
+from relance.domain.faults import FaultDomain, Role, Scope
 from relance.domain.findings import Certainty, Finding, FindingKind, RuleHit, Sign
 from relance.domain.keys import stable_id
 from relance.domain.observations import NodeSign, Observation, SeenUpTo
@@ -122,7 +122,7 @@ def _after_step(state: CrashState, seen: StepSeen) -> CrashState:
         return state
     return replace(
         state,
-        evidence=state.evidence.only(lambda hit: hit.scope is Scope.KERNEL),
+        evidence=state.evidence.only(_outlasts_steps),
         opened_at=None,
         proven_at=None,
         signs=frozenset(),
@@ -130,6 +130,11 @@ def _after_step(state: CrashState, seen: StepSeen) -> CrashState:
         proof_told=False,
         noted=state.noted + (state.opened_at is not None),
     )
+
+
+def _outlasts_steps(hit: RuleHit) -> bool:
+    """Whether a hit may matter although steps follow: a host's, or what the scheduler announces ahead."""
+    return hit.scope is Scope.KERNEL or hit.domain is FaultDomain.SCHEDULER
 
 
 def _is_due(state: CrashState, now: datetime, watched: Watched, progress: Progress) -> bool:

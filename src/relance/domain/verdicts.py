@@ -142,6 +142,8 @@ class Presence:
     nodes: frozenset[str] = frozenset()
     last_at: Mapping[int, datetime] = field(default_factory=dict)
     node_last_at: Mapping[str, datetime] = field(default_factory=dict)
+    first_at: datetime | None = None
+    """When the job's output began, by its own times."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

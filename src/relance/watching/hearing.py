@@ -61,8 +61,12 @@ class Ears:
                     nodes.add(host)
                     _keep_latest(node_last_at, host, at)
         return Presence(
-            ranks=frozenset(ranks), nodes=frozenset(nodes), last_at=last_at, node_last_at=node_last_at
-        )  # fmt: skip
+            ranks=frozenset(ranks),
+            nodes=frozenset(nodes),
+            last_at=last_at,
+            node_last_at=node_last_at,
+            first_at=self._first_at(),
+        )
 
     def latest(self) -> datetime | None:
         """The latest time that any line near the end of a log of the job or its scheduler bears."""
@@ -74,6 +78,15 @@ class Ears:
             if (at := read_time(line, read_at=self.now)) is not None
         )
         return max(times, default=None)
+
+    def _first_at(self) -> datetime | None:
+        """The first time that the job's own output bears."""
+        times = (
+            next((at for line in self._lines(head) if (at := read_time(line, read_at=self.now)) is not None), None)
+            for name, head in self._heads.items()
+            if self._of[name].scope is Scope.APPLICATION
+        )
+        return min((at for at in times if at is not None), default=None)
 
     def _voices(self, name: str, block: LogBlock) -> Iterator[tuple[int | None, str | None, datetime | None]]:
         for part in (self._heads[name], self._tails.get(name, b"")):

@@ -24,6 +24,7 @@ _LAUNCHES = (
     r"Rendezvous complete for workers\. Result: restart_count=(?P<run>\d{1,5})\b",
     r"SLURM_RESTART_COUNT[=: ]{1,3}(?P<run>\d{1,5})\b",
     r"Decision: RETRY.{0,160}? errors allowed: (?P<run>\d{1,3})/\d",
+    r"(?i:retry|restart|relaunch)[a-z]*[^\n]{0,60}\((?i:attempt|try|retry) (?P<run>\d{1,3})/\d{1,3}\)",
     rf"(?i:starting|launching) (?i:training )?{_WORD} #?(?P<run>\d{{1,5}})\b",
 )
 _PATTERNS = tuple(Pattern(text=text) for text in (_BANNER, *_LAUNCHES))
