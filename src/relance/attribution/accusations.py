@@ -1,0 +1,52 @@
+"""Accusations: a peer that several nodes name, though no line says what is wrong with it (signatures.md 20.12).
+
+A connection that broke tells of two ends, and who tells is seldom who is to blame. The end that many name is.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from relance.attribution.addresses import address_book, peer_of
+from relance.attribution.clues import Clue
+from relance.attribution.explanations import Explanation, Trust
+from relance.attribution.symptoms import UNANSWERED, words
+from relance.domain.faults import RestartHint, Role, SuspectKind
+from relance.domain.verdicts import CaseFile, Strength, Suspect
+
+_FEWEST = 2
+
+
+def accusation_explanations(case: CaseFile, clues: tuple[Clue, ...]) -> list[Explanation]:
+    """The one node that at least two others name as the end that did not answer, or closed its connections."""
+    book = address_book(case, clues)
+    named: dict[str, list[Clue]] = defaultdict(list)
+    for clue in clues:
+        if clue.hit.suspect is not SuspectKind.PEER or clue.outlived or clue.role not in (Role.MAYBE, Role.CASCADE):
+            continue
+        peer = peer_of(clue, case, book)
+        if peer is not None and peer != clue.node and clue.node is not None:
+            named[peer].append(clue)
+    by_node = {peer: {clue.node for clue in told} for peer, told in named.items()}
+    most = max((len(nodes) for nodes in by_node.values()), default=0)
+    accused = [peer for peer, nodes in by_node.items() if len(nodes) == most]
+    if most < _FEWEST or len(accused) != 1:
+        return []
+    peer = accused[0]
+    first = named[peer][0]
+    silent = [clue for clue in named[peer] if clue.hit.symptom in UNANSWERED]
+    hard = len({clue.node for clue in silent}) >= _FEWEST
+    reason = f"{most} nodes name it: {words((silent or named[peer])[0].hit.symptom)}"
+    return [
+        Explanation(
+            trust=Trust.POINTER,
+            domain=first.hit.domain,
+            cause=first.hit.symptom,
+            hint=RestartHint.EXCLUDE if hard else RestartHint.OK,
+            confidence=0.65 if hard else 0.5,
+            because=f"{most} nodes name {peer}",
+            at=first.at,
+            clues=tuple(named[peer]),
+            suspects=(Suspect(node=peer, strength=Strength.HARD if hard else Strength.WEAK, reason=reason),),
+        )
+    ]
