@@ -1,4 +1,4 @@
-"""What scanning finds does not depend on how it is done: by RE2 or by Python, in one block or in many."""
+"""What scanning finds does not depend on how it is done: by which engine, or by Python, in one block or in many."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from relance.domain.faults import Scope
 from relance.domain.findings import RuleHit
 from relance.domain.observations import LogBlock
 from relance.rules.engines import Re2Engine
+from relance.rules.hyperscans import HyperscanEngine
 from relance.rules.loading import load_pack
 from relance.rules.pack import read_texts
 from relance.rules.patterns import Pattern
@@ -20,9 +21,10 @@ from relance.rules.scanning import Scanner, ScanState
 
 RULES = load_pack(read_texts())
 PATTERNS = [Pattern(text=rule.pattern, ignore_case=rule.ignore_case) for rule in RULES.rules]
-ENGINE = Re2Engine(PATTERNS)
+ENGINES = (Re2Engine(PATTERNS), HyperscanEngine(PATTERNS))
 PYTHON = [re.compile(pattern.source) for pattern in PATTERNS]
-SCANNER = Scanner(RULES)
+SCANNER = Scanner(RULES, engine=HyperscanEngine)
+SCANNER_OF_RE2 = Scanner(RULES, engine=Re2Engine)
 EXAMPLES = sorted({line for rule in RULES.rules for text in rule.hit + rule.miss for line in text.splitlines() if line})
 
 examples = st.sampled_from([line.encode() for line in EXAMPLES])
@@ -53,16 +55,71 @@ def damaged(draw: st.DrawFn) -> bytes:
 lines = st.builds(lambda label, line: label + line, labels, st.one_of(damaged(), odd_bytes))
 
 
-@given(st.lists(lines, max_size=12))
-@settings(max_examples=150)
-def test_the_engine_finds_what_python_finds_in_each_line_alone(text: list[bytes]) -> None:
+@given(st.lists(lines, max_size=6))
+@settings(max_examples=40, deadline=None)
+def test_the_engines_find_what_python_finds_in_each_line_alone(text: list[bytes]) -> None:
     expected, start = [], 0
     for line in text:
         expected += [
             (start, start + len(line), at) for at, pattern in enumerate(PYTHON) if line and pattern.search(line)
         ]
         start += len(line) + 1
-    assert ENGINE.find(b"".join(line + b"\n" for line in text)) == expected
+    for engine in ENGINES:
+        assert engine.find(b"".join(line + b"\n" for line in text)) == expected
+
+
+def test_the_engines_find_the_same_in_a_storm() -> None:
+    storm = b"".join(b"[rank%d]: %s\n" % (number % 8, line.encode()) for number, line in enumerate(EXAMPLES[::60] * 3))
+    assert ENGINES[1].find(storm) == ENGINES[0].find(storm)
+
+
+def test_where_blocks_are_cut_changes_nothing() -> None:
+    text = b"".join(b"[rank%d]: %s\n" % (number % 8, line.encode()) for number, line in enumerate(EXAMPLES))
+    found = ENGINES[1].find(text)
+    at = 0
+    apart = []
+    while at < len(text):  # blocks of about 4 KiB, cut at the end of a line
+        end = text.find(b"\n", min(at + 4096, len(text) - 1)) + 1
+        apart += [(start + at, stop + at, index) for start, stop, index in ENGINES[1].find(text[at:end])]
+        at = end
+    assert apart == found
+
+
+def test_every_pair_of_an_example_and_a_rule_is_what_python_says() -> None:
+    line_starts, text = [], b""
+    for line in EXAMPLES[::7]:
+        line_starts.append(len(text))
+        text += line.encode() + b"\n"
+    expected = [
+        (start, text.index(b"\n", start), at)
+        for start in line_starts
+        for at, pattern in enumerate(PYTHON)
+        if pattern.search(text, start, text.index(b"\n", start))
+    ]
+    assert ENGINES[1].find(text) == expected
+
+
+noise = st.sampled_from(
+    [
+        b"",
+        b"\r",
+        b"\x00\x00",
+        b"\x1b[31m",
+        b"\x1b[0m",
+        b"\xff\xfe",
+        "训练失败 磁盘已满".encode(),
+        b" 10%|#\r 20%|##",
+        b"\n",
+        b"\r\n",
+    ]
+)
+pieces_of_text = st.lists(st.one_of(noise, examples, odd_bytes, st.just(b"x" * 5000)), max_size=12).map(b"".join)
+
+
+@given(pieces_of_text)
+@settings(max_examples=60, deadline=None)
+def test_whatever_bytes_come_both_engines_give_the_same_hits(text: bytes) -> None:
+    assert _scan([text]) == _scan([text], scanner=SCANNER_OF_RE2)
 
 
 traceback_lines = st.sampled_from(
@@ -88,7 +145,7 @@ told = st.builds(
 
 
 @given(st.lists(told, min_size=1, max_size=30), st.sets(st.integers(1, 29)))
-@settings(max_examples=150)
+@settings(max_examples=80, deadline=None)
 def test_hits_do_not_depend_on_the_bounds_of_blocks(text: list[bytes], cuts: set[int]) -> None:
     whole, whole_counts = _scan([b"".join(text)])
     bounds = [0, *sorted(cut for cut in cuts if cut < len(text)), len(text)]
@@ -99,7 +156,7 @@ def test_hits_do_not_depend_on_the_bounds_of_blocks(text: list[bytes], cuts: set
 
 
 @given(st.lists(examples, min_size=1, max_size=6), st.integers(260, 700))
-@settings(max_examples=100)
+@settings(max_examples=60, deadline=None)
 def test_a_long_line_in_overlapping_pieces_gives_each_rule_once(parts: list[bytes], size: int) -> None:
     line = b"> " + b" and then some more of the same ".join(parts) + b"\n"
     _, whole = _scan([line])
@@ -118,7 +175,7 @@ def _reach(rule_id: str, line: bytes) -> int:
     return match.end() - match.start() if match else 0
 
 
-def _scan(pieces: list[bytes], overlap: int = 0) -> tuple[list[RuleHit], dict[str, int]]:
+def _scan(pieces: list[bytes], overlap: int = 0, scanner: Scanner = SCANNER) -> tuple[list[RuleHit], dict[str, int]]:
     state, offset = ScanState(), 0
     hits: list[RuleHit] = []
     counts: dict[str, int] = {}
@@ -133,7 +190,7 @@ def _scan(pieces: list[bytes], overlap: int = 0) -> tuple[list[RuleHit], dict[st
             read_at=datetime(2026, 6, 1, tzinfo=UTC),
             overlap=back,
         )
-        state, result = SCANNER.scan(block, state)
+        state, result = scanner.scan(block, state)
         offset += len(piece) - back
         hits += result.hits
         for rule, count in result.counts.items():
