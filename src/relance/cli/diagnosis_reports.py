@@ -5,6 +5,8 @@ No time of reading is in it: only times that the files themselves bear.
 
 from __future__ import annotations
 
+from math import isfinite
+
 from relance.attribution import faults_sentence
 from relance.attribution.setaside import SetAside
 from relance.cli.diagnosing import Diagnosis
@@ -183,8 +185,13 @@ def _progress(progress: Progress) -> Data:
         "total_steps": progress.total_steps,
         "steps_seen": progress.steps_seen,
         "median_step_s": progress.median_step_s,
-        "loss": progress.loss,
+        "loss": _number(progress.loss),
         "checkpoint_durable": progress.checkpoint_durable,
         "loaded_step": progress.loaded_step,
         "started_cold": progress.started_cold,
     }
+
+
+def _number(value: float | None) -> float | None:
+    """A number that JSON has: a loss that is none, or without bounds, is not one."""
+    return value if value is not None and isfinite(value) else None

@@ -45,6 +45,7 @@ _JOB = JobKey(cluster="logs", raw_id="0", submitted_at=datetime(1970, 1, 1, tzin
 _LOOK_BYTES = 4 * 1024 * 1024
 """So much of a log is looked at to see whether it reports steps."""
 _MOST_NOTED = 400
+_PIECE_BYTES = 1 << 20
 _POD = re.compile(r"\b[Pp]od[ /](?:[\w-]+/)?([\w.-]+)")
 
 
@@ -255,7 +256,7 @@ def blocks_of(log: FinishedLog, read_at: datetime) -> Iterator[LogBlock]:
     """The blocks of a log: whole lines, longer ones in overlapping pieces."""
     rest, before = b"", b""
     offset, line = 0, 1
-    for chunk, last in _with_last(log.chunks()):
+    for chunk, last in _with_last(_even(log.chunks())):
         rest += chunk
         size = ready_bytes(rest, over=last)
         new, rest = rest[:size], rest[size:]
@@ -295,6 +296,21 @@ def _reports_steps(log: FinishedLog, reader: ProgressReader, now: datetime) -> b
         if seen >= _LOOK_BYTES:
             return False
     return False
+
+
+def _even(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes in pieces of one size: what is found in a block must not depend on how a file was unpacked."""
+    held = b""
+    for chunk in chunks:
+        if len(chunk) == _PIECE_BYTES and not held:
+            yield chunk
+            continue
+        held += chunk
+        while len(held) >= _PIECE_BYTES:
+            yield held[:_PIECE_BYTES]
+            held = held[_PIECE_BYTES:]
+    if held:
+        yield held
 
 
 def _with_last(chunks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
