@@ -5,6 +5,8 @@
 
 BIN := .venv/bin
 ARGS ?=
+# Python keeps what it has compiled, whatever the environment says: the tests start hundreds of processes.
+export PYTHONDONTWRITEBYTECODE :=
 
 help: ## this list
 	@printf 'usage: make TARGET [ARGS="..."]\n\n'
