@@ -19,6 +19,8 @@ from relance.recovery.stories import quote_of
 
 _MOST_QUOTES = 3
 _FIRST_LINES, _LAST_LINES = 2, 4
+_MARGIN, _LEAST_ROOM = 4, 40
+"""Columns before a quote, and the fewest of its own."""
 _MOST_IGNORED = 4
 _MOST_GAPS = 4
 _TONES = {Remedy.STOP: "bad", Remedy.WAIT: "warn", Remedy.NONE: "good"}
@@ -42,14 +44,14 @@ def show(screen: Screen, found: Diagnosis) -> None:
     verdict, progress = found.verdict, found.progress
     screen.sentence("whose fault", faults_sentence(verdict), "bad" if verdict.remedy is Remedy.STOP else "")
     screen.sentence("what to do", what_to_do(verdict, progress), _TONES.get(verdict.remedy, "busy"))
-    screen.sentence("decision", f"{verdict.remedy.value}: {verdict.remedy_reason}")
+    screen.sentence("decision", f"{verdict.remedy.value} (limits of a site are not applied)")
     screen.sentence("how sure", f"{wordings.confidence(verdict.confidence)} ({verdict.confidence:.2f})")
     for suspect in verdict.suspects:
         doubt = "" if suspect.strength is Strength.HARD else ", weak evidence"
         screen.sentence("suspect", f"{suspect.node}: {suspect.reason}{doubt}")
     screen.line()
     _show_evidence(screen, verdict)
-    screen.sentence("what was seen", wordings.name(symptom(found)))
+    screen.sentence("what was seen", wordings.name(symptom(found)) if found.findings else "nothing")
     screen.sentence("it ended as", outcome(found.job))
     screen.sentence("progress", _progress(progress))
     _show_doubts(screen, found)
@@ -62,7 +64,7 @@ def _show_evidence(screen: Screen, verdict: Verdict) -> None:
     screen.sentence("what happened", _told(verdict))
     for hit in _distinct(verdict.evidence)[:_MOST_QUOTES]:
         quote = quote_of(hit)
-        show_quote(screen, replace(quote, text=_shortened(quote.text)))
+        show_quote(screen, replace(quote, text=_folded(_shortened(quote.text), screen.width)))
     screen.line()
 
 
@@ -80,9 +82,17 @@ def _shortened(text: str) -> str:
     return "\n".join([*lines[:_FIRST_LINES], left_out, *lines[-_LAST_LINES:]])
 
 
+def _folded(text: str, width: int) -> str:
+    """A quote in a terminal's width: each of its lines goes on below itself."""
+    room = max(width - _MARGIN, _LEAST_ROOM)
+    lines = [line[at : at + room] for line in text.splitlines() for at in range(0, max(len(line), 1), room)]
+    return "\n".join(lines)
+
+
 def _distinct(hits: tuple[RuleHit, ...]) -> list[RuleHit]:
-    """One hit a place: two rules may match one line."""
-    return list({(hit.file, hit.line, hit.offset): hit for hit in reversed(hits)}.values())[::-1]
+    """One hit a place and a wording: two rules may match one line, and ranks say the same."""
+    by_place = {(hit.file, hit.line, hit.offset): hit for hit in reversed(hits)}.values()
+    return list({hit.excerpt: hit for hit in by_place}.values())[::-1]
 
 
 def _progress(progress: Progress) -> str:

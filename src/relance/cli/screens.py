@@ -50,6 +50,11 @@ class Screen:
             file=stream, highlight=False, markup=False, emoji=False, width=None if is_terminal else _NO_END
         )
 
+    @property
+    def width(self) -> int:
+        """Columns of a line: those of the terminal, and no end where it is none."""
+        return self._console.width
+
     def data(self, value: object) -> None:
         """A value as JSON."""
         click.echo(json.dumps(encode(value), indent=2, ensure_ascii=True))
