@@ -53,6 +53,9 @@ class Explanation:
     shared: bool = False
     """Many nodes or many jobs show it at once: a shared service, and no node to blame."""
 
+    confirmable: bool = False
+    """That it comes again is thought because of its kind: one try may confirm it."""
+
     @property
     def first(self) -> Clue | None:
         """The deciding clue, if lines decided."""

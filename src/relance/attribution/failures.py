@@ -103,6 +103,7 @@ def _of_clue(clue: Clue, case: CaseFile, clues: tuple[Clue, ...]) -> Explanation
         clues=group,
         suspects=spread.suspects or (() if nobody else suspects_of(group, case, clues)),
         shared=shared,
+        confirmable=spread.confirmable,
     )
 
 

@@ -53,6 +53,7 @@ def attribute(case: CaseFile) -> Verdict:
         gaps=missing,
         proven_death=death_is_proven(case),
         restart_limit_without_progress=prescription.limit,
+        confirmable=prescription.confirmable,
         proof=proof.kind if proof else None,
         proof_at=proof.at if proof else None,
         last_root_at=last_root_at(clues),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from relance.attribution.explanations import Explanation, Trust
 from relance.domain.faults import FaultDomain, Remedy, RestartHint
@@ -23,11 +23,14 @@ class Prescription:
     remedy: Remedy
     reason: str
     limit: int | None = None
+    confirmable: bool = False
 
 
 def prescribe(explanation: Explanation, fingerprint: str, case: CaseFile) -> Prescription:
     """What would help."""
     first = _by_hint(explanation)
+    if first.confirmable:
+        return _confirmed(first, _times_before(fingerprint, case.earlier, explanation), fingerprint, case)
     if first.remedy not in (Remedy.RESTART, Remedy.RESTART_EXCLUDING):
         return first
     times = _times_before(fingerprint, case.earlier, explanation)
@@ -39,6 +42,15 @@ def prescribe(explanation: Explanation, fingerprint: str, case: CaseFile) -> Pre
     if first.limit == ONCE and times >= ONCE and _none_progressed(fingerprint, case.earlier):
         return Prescription(remedy=Remedy.STOP, reason="the try to confirm it ended the same way, without progress")
     return first
+
+
+def _confirmed(first: Prescription, times: int, fingerprint: str, case: CaseFile) -> Prescription:
+    """The stop as it is, or beyond doubt when the same fault has come again."""
+    again = times >= ONCE and _none_progressed(fingerprint, case.earlier)
+    if times + 1 < _TIMES and not again:
+        return first
+    reason = f"the same fault for the {_ordinal(times + 1)} time without progress"
+    return replace(first, confirmable=False, limit=None, reason=reason)
 
 
 def counts_now(suspect: Suspect) -> bool:
@@ -54,7 +66,9 @@ def _by_hint(item: Explanation) -> Prescription:
     excluding = any(counts_now(suspect) for suspect in item.suspects)
     match item.hint:
         case RestartHint.NO:
-            return Prescription(remedy=Remedy.STOP, reason="it fails again until somebody changes something")
+            reason = "it fails again until somebody changes something"
+            limit = ONCE if item.confirmable else None
+            return Prescription(remedy=Remedy.STOP, reason=reason, limit=limit, confirmable=item.confirmable)
         case RestartHint.WAIT:
             return Prescription(remedy=Remedy.WAIT, reason="it helps only once the condition has cleared")
         case RestartHint.SCHEDULER:

@@ -11,12 +11,21 @@ from dataclasses import dataclass
 
 from relance.attribution.clues import CAUSES, Clue, lead_s
 from relance.attribution.suspicions import AT_ONCE_S, common_end, is_widespread
-from relance.attribution.symptoms import OF_THE_HOST, ON_ONE_NODE, OUT_OF_MEMORY, SAME_DEVICE_ONLY, words
+from relance.attribution.symptoms import (
+    MISTAKEN_EXCEPTIONS,
+    MISTAKES,
+    OF_THE_HOST,
+    ON_ONE_NODE,
+    OUT_OF_MEMORY,
+    SAME_DEVICE_ONLY,
+    words,
+)
 from relance.domain.faults import FaultDomain, RestartHint
 from relance.domain.verdicts import CaseFile, Strength, Suspect
 
 _BEGINNING_S = 1800.0
 """So long a job may prepare before its first step; later a step would have been told in words not known here."""
+_FEW_STEPS = 5
 _OWN = (FaultDomain.APPLICATION, FaultDomain.USER)
 
 
@@ -31,6 +40,7 @@ class Spread:
     hint: RestartHint
     wide: bool = False
     suspects: tuple[Suspect, ...] = ()
+    confirmable: bool = False
 
 
 def spread_of(group: tuple[Clue, ...], case: CaseFile, clues: Iterable[Clue]) -> Spread:
@@ -48,15 +58,16 @@ def spread_of(group: tuple[Clue, ...], case: CaseFile, clues: Iterable[Clue]) ->
         return Spread(domain=ON_ONE_NODE[hit.symptom], hint=RestartHint.EXCLUDE, suspects=found)
     wide = is_widespread(group, case) and common_end(group, case, everything) is None
     if hit.restart is RestartHint.ONCE and hit.domain in _OWN and _is_certain_to_repeat(group, case, everything):
-        return Spread(domain=hit.domain, hint=RestartHint.NO, wide=wide)
+        confirmable = not _is_at_the_beginning(group[0], case)
+        return Spread(domain=hit.domain, hint=RestartHint.NO, wide=wide, confirmable=confirmable)
     hint = hit.restart
     return Spread(domain=hit.domain, hint=hint, wide=wide)
 
 
 def _is_certain_to_repeat(group: tuple[Clue, ...], case: CaseFile, clues: tuple[Clue, ...]) -> bool:
-    """Whether a fault of the program comes again: on several nodes at once, or before the first step.
+    """Whether a fault of the program comes again: a mistake by its kind, on several nodes at once, or at the beginning.
 
-    Memory that ran out may suffice the next time, unless it did not on any node before the first step.
+    Memory that ran out may suffice the next time, unless it did not for several ranks in the first steps.
     """
     first = group[0]
     together = [
@@ -71,8 +82,21 @@ def _is_certain_to_repeat(group: tuple[Clue, ...], case: CaseFile, clues: tuple[
     everywhere = everywhere or (not _nodes(group) and len(_nodes(tuple(together))) > 1)
     beginning = _is_at_the_beginning(first, case)
     if first.hit.symptom in OUT_OF_MEMORY:
-        return everywhere and beginning
-    return everywhere or beginning
+        several = everywhere or len({clue.rank for clue in group if clue.rank is not None}) > 1
+        return several and (beginning or _has_hardly_begun(case))
+    return everywhere or beginning or _is_mistake(first)
+
+
+def _is_mistake(clue: Clue) -> bool:
+    """Whether a fault is one that the same code meets again with the same data."""
+    if clue.hit.symptom in MISTAKES:
+        return True
+    named = clue.hit.captures.get("exception", "").rpartition(".")[2]
+    return clue.hit.symptom == "python_exception" and named in MISTAKEN_EXCEPTIONS
+
+
+def _has_hardly_begun(case: CaseFile) -> bool:
+    return case.progress is not None and 0 < case.progress.steps_seen <= _FEW_STEPS
 
 
 def _is_at_the_beginning(clue: Clue, case: CaseFile) -> bool:

@@ -137,6 +137,18 @@ ON_ONE_NODE: Mapping[str, FaultDomain] = {
 }
 """Everybody's mistake where all ranks show it, and a node's fault where only its ranks do (A001, A006, T032)."""
 
+MISTAKES = frozenset({
+    "bad_data_record", "bad_index_or_label", "bad_token", "device_assert", "device_mismatch", "math_error",
+    "not_supported", "shape_mismatch",
+})  # fmt: skip
+"""Mistakes in code or data by their kind: the same program meets them again at the same place (A003, A008, U710)."""
+
+MISTAKEN_EXCEPTIONS = frozenset({
+    "AssertionError", "AttributeError", "IndexError", "KeyError", "NameError", "NotImplementedError", "TypeError",
+    "UnboundLocalError", "ValueError", "ZeroDivisionError",
+})  # fmt: skip
+"""Classes of Python's exceptions that tell of a mistake, as against what the world around did."""
+
 OF_THE_HOST = frozenset({"driver_too_old", "fd_limit", "ib_gid_misconfig", "ib_memlock", "nccl_no_interface"})
 """Of these, what one rank's word is enough for: it tells of limits and devices of its host, not of the program."""
 

@@ -90,6 +90,9 @@ class Verdict:
     proven_death: bool = False
     restart_limit_without_progress: int | None = None
     """How many restarts this remedy allows without progress; None: the site's limit (design 7: once, unknown)."""
+    confirmable: bool = False
+    """A stop that rests on one fault of the program after it had made steps: one try may confirm it before it is acted
+    on, because a false stop costs without limit (design 8)."""
     proof: EndRunning | None = None
     """What would justify ending the attempt if it still runs (design 8); whether the site consents is a gate."""
     proof_at: datetime | None = None
@@ -135,7 +138,8 @@ class FleetSign:
 class Presence:
     """Who was heard in the logs of an attempt: ranks and hosts that wrote lines, and when each was last heard.
 
-    `last_at` and `node_last_at` hold times that the lines themselves bear; who wrote without times is only in the sets.
+    `last_at` and `node_last_at` hold times that the lines themselves bear, `last_at` those of ranks that have a log of
+    their own: in a common one it is chance who writes last. Who wrote without times is only in the sets.
     """
 
     ranks: frozenset[int] = frozenset()

@@ -61,7 +61,7 @@ def plan(question: Question) -> Plan:
 
 def _of_ended(question: Question) -> Plan:
     verdict, job = question.verdict, question.fleet.job
-    if verdict.remedy in (Remedy.NONE, Remedy.STOP):
+    if verdict.remedy is Remedy.NONE or (verdict.remedy is Remedy.STOP and not verdict.confirmable):
         return Plan(action=verdict.remedy, reasons=(_because(question),), settles=True)
     if job is not None and job.requeue_allowed is False:
         reason = f"{_NO_REQUEUE}: its owner has to submit it again"
@@ -74,6 +74,8 @@ def _restart(question: Question) -> Plan:
     if over is not None:
         return Plan(action=Remedy.STOP, reasons=(f"no restart: {over}", _because(question)), settles=True)
     reasons = [_because(question)]
+    if question.verdict.remedy is Remedy.STOP:
+        reasons.append("one try confirms it first, because a job that is stopped by mistake loses without limit")
     awaits = "what it depends on has to come back first" if question.verdict.remedy is Remedy.WAIT else ""
     exclude: tuple[str, ...] = ()
     if question.verdict.remedy is Remedy.RESTART_EXCLUDING:
@@ -91,7 +93,7 @@ def _of_living(question: Question) -> Plan:
     if verdict.remedy is Remedy.NONE:
         return Plan(action=Remedy.NONE, reasons=(_because(question),))
     ending = ending_of(question)
-    stops = verdict.remedy is Remedy.STOP
+    stops = verdict.remedy is Remedy.STOP and not verdict.confirmable
     may_stop = question.limits.stop_cancels_running
     if ending.answer is not Answer.YES or verdict.remedy is Remedy.WAIT or (stops and not may_stop):
         return _wait(question, ending)

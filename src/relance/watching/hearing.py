@@ -56,7 +56,8 @@ class Ears:
             for rank, host, at in self._voices(name, block):
                 if rank is not None:
                     ranks.add(rank)
-                    _keep_latest(last_at, rank, at)
+                    if block.rank is not None:
+                        _keep_latest(last_at, rank, at)
                 if host is not None:
                     nodes.add(host)
                     _keep_latest(node_last_at, host, at)

@@ -18,7 +18,7 @@ from relance.rules.patterns import LineMatcher, Pattern
 MOST_RUNS = 50
 """Runs of one output that are told apart; what comes after belongs to the last."""
 _WORD = "(?i:run|attempt|try|retry|restart|trial|launch|cycle)"
-_BANNER = rf"^[ \t]{{0,8}}(?:[=#*>+~-]{{2,80}}|\[)[ \t]{{0,4}}{_WORD}[ #=:_-]{{1,3}}(?P<run>\d{{1,5}})\b"
+_BANNER = rf"^[ \t]{{0,8}}(?:[=#*>+~-]{{1,80}}|\[)[ \t]{{0,4}}{_WORD}[ #=:_-]{{1,3}}(?P<run>\d{{1,5}})\b"
 _LAUNCHES = (
     r"Rendezvous'ing worker group \(attempt (?P<run>\d{1,5})\)",
     r"Rendezvous complete for workers\. Result: restart_count=(?P<run>\d{1,5})\b",

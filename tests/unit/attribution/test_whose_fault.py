@@ -98,7 +98,7 @@ def waited(when: float, rank: int, op: str = "ALLREDUCE", enqueued: int = 20) ->
 SITUATIONS: dict[str, tuple[CaseFile, FaultDomain, str, Remedy, tuple[str, ...]]] = {
     "a traceback of the job's own code": (
         case(key_error(100), teardown(101)),
-        FaultDomain.APPLICATION, "python_exception", Remedy.RESTART, (),
+        FaultDomain.APPLICATION, "python_exception", Remedy.STOP, (),
     ),
     "a rule that says no is a stop": (
         case(key_error(100, restart=RestartHint.NO, symptom="import_error")),
@@ -111,7 +111,7 @@ SITUATIONS: dict[str, tuple[CaseFile, FaultDomain, str, Remedy, tuple[str, ...]]
         case(key_error(100), xid79(105)), FaultDomain.HARDWARE, "gpu_fell_off_bus", Remedy.RESTART_EXCLUDING, ("n2",),
     ),
     "a host's row long after the program's own root line does not": (
-        case(key_error(100), xid79(140)), FaultDomain.APPLICATION, "python_exception", Remedy.RESTART, (),
+        case(key_error(100), xid79(140)), FaultDomain.APPLICATION, "python_exception", Remedy.STOP, (),
     ),
     "a host's row that comes late explains an end without a cause, on the same node": (
         case(launch_failure(100), teardown(101), xid79(112)),
@@ -231,7 +231,7 @@ SITUATIONS: dict[str, tuple[CaseFile, FaultDomain, str, Remedy, tuple[str, ...]]
         case(BARRIER), FaultDomain.UNKNOWN, "barrier_rank_missing", Remedy.RESTART, ("n3",),
     ),
     "a root line earlier than the pointer wins": (
-        case(key_error(90, rank=5), BARRIER), FaultDomain.APPLICATION, "python_exception", Remedy.RESTART, (),
+        case(key_error(90, rank=5), BARRIER), FaultDomain.APPLICATION, "python_exception", Remedy.STOP, (),
     ),
     "the host in NCCL's own prefix counts if it is one of the job's": (
         case(PORT_ERROR), FaultDomain.INTERCONNECT, "ib_async_fatal", Remedy.RESTART_EXCLUDING, ("n3",),
@@ -257,7 +257,7 @@ SITUATIONS: dict[str, tuple[CaseFile, FaultDomain, str, Remedy, tuple[str, ...]]
     ),
     "a lost node later than the program's own bug does not outrank it": (
         case(key_error(100), node_views=(down("n4"),)),
-        FaultDomain.APPLICATION, "python_exception", Remedy.RESTART, (),
+        FaultDomain.APPLICATION, "python_exception", Remedy.STOP, (),
     ),
     "a lost node explains a fault of storage seen before it was noticed": (
         case(IO_ERRORS[1], node_views=(down("n4"),)),
@@ -311,7 +311,7 @@ SITUATIONS: dict[str, tuple[CaseFile, FaultDomain, str, Remedy, tuple[str, ...]]
         case(DOUBTFUL, timeout(100, 0)), FaultDomain.HARDWARE, "pcie_nonfatal", Remedy.RESTART, ("n2",),
     ),
     "the program's own root line outranks a doubtful row of a host": (
-        case(DOUBTFUL, key_error(100)), FaultDomain.APPLICATION, "python_exception", Remedy.RESTART, (),
+        case(DOUBTFUL, key_error(100)), FaultDomain.APPLICATION, "python_exception", Remedy.STOP, (),
     ),
     "a process that crashed is weak evidence against its node": (
         case(SEGFAULT), FaultDomain.UNKNOWN, "task_crash", Remedy.RESTART, ("n2",),
@@ -450,21 +450,15 @@ def repeated(*hits: object, times: int, progress: bool | None = False, **changes
 
 
 @pytest.mark.parametrize(
-    ("times", "progress", "remedy"),
-    [
-        (0, False, Remedy.RESTART),
-        (1, False, Remedy.STOP),
-        (1, None, Remedy.RESTART),
-        (2, None, Remedy.STOP),
-        (2, True, Remedy.RESTART),
-    ],
+    ("times", "progress", "may_be_tried"),
+    [(0, False, True), (1, False, False), (1, None, True), (2, None, False), (2, True, True)],
     ids=["first time", "again without progress", "again, progress unknown", "a third time", "with progress each time"],
 )
 def test_a_bug_of_the_program_gets_one_try_and_never_more_than_three_attempts(
-    times: int, progress: bool | None, remedy: Remedy
+    times: int, progress: bool | None, may_be_tried: bool
 ) -> None:
     verdict = repeated(key_error(100), times=times, progress=progress)
-    assert verdict.remedy is remedy
+    assert (verdict.remedy, verdict.confirmable) == (Remedy.STOP, may_be_tried)
     assert "train.py:41" in verdict.summary
 
 
