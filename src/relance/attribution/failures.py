@@ -10,9 +10,10 @@ from relance.attribution.collectives import collective_explanations
 from relance.attribution.explanations import Explanation, Trust
 from relance.attribution.intents import is_wish
 from relance.attribution.silences import silence_explanations
+from relance.attribution.slowness import slowness_explanations, standstill_explanations
 from relance.attribution.spreads import Spread, spread_of
 from relance.attribution.suspicions import alike, is_shared, suspects_of
-from relance.attribution.symptoms import CLASSLESS_KILLS, SAME_DEVICE_ONLY, STANDSTILLS, TERM_SIGNALS, words
+from relance.attribution.symptoms import CLASSLESS_KILLS, SAME_DEVICE_ONLY, TERM_SIGNALS, words
 from relance.domain.faults import FaultDomain, RestartHint, Role, SuspectKind
 from relance.domain.findings import Certainty, Finding, FindingKind
 from relance.domain.verdicts import CaseFile
@@ -35,7 +36,8 @@ def failure_explanations(case: CaseFile, clues: tuple[Clue, ...]) -> tuple[Expla
     found += _of_waiting(case, clues)
     found += _of_divergence(case.findings)
     found += _of_memory(case.job, found)
-    found += _of_hang(case.findings) or _of_standstill(case, clues)
+    found += _of_hang(case.findings) or standstill_explanations(case, clues)
+    found += slowness_explanations(case, clues)
     found += _of_consequences(clues)
     found += _of_exit(case.job)
     return tuple(sorted(found, key=lambda item: item.trust))
@@ -186,27 +188,6 @@ def _of_hang(findings: tuple[Finding, ...]) -> list[Explanation]:
             at=finding.symptom_at,
         )
         for finding in confirmed[:1]
-    ]
-
-
-def _of_standstill(case: CaseFile, clues: tuple[Clue, ...]) -> list[Explanation]:
-    """The GPUs of most nodes wait or idle while the job runs: it stands still, whatever its log says last."""
-    signs = [clue for clue in clues if clue.hit.symptom in STANDSTILLS]
-    nodes = {clue.node for clue in signs if clue.node is not None}
-    over = case.job is not None and case.job.state.is_over
-    if over or not nodes or 2 * len(nodes) < len(case.nodes):
-        return []
-    return [
-        Explanation(
-            trust=Trust.HANG,
-            domain=FaultDomain.UNKNOWN,
-            cause="hang_no_progress",
-            hint=RestartHint.NOTHING,
-            confidence=0.5,
-            because=f"the GPUs of {len(nodes)} nodes wait without working: {words(signs[0].hit.symptom)}",
-            at=signs[0].at,
-            clues=tuple(signs),
-        )
     ]
 
 

@@ -55,7 +55,8 @@ def _agrees(clue: Clue, best: Explanation) -> bool:
         return False
     own = clue.hit.domain in _OWN and best.domain in _OWN
     of_nodes = clue.hit.domain in _OF_NODES and best.domain in _OF_NODES and clue.role is Role.ROOT
-    return (own or of_nodes or clue.hit.symptom == best.cause) and _is_there(clue, best)
+    same = clue.hit.symptom == best.cause and (best.domain not in _OF_NODES or clue.of_host or clue.role is Role.ROOT)
+    return (own or of_nodes or same) and _is_there(clue, best)
 
 
 def _is_same_end(clue: Clue, death: Clue) -> bool:

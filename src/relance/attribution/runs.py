@@ -102,7 +102,11 @@ def _all_suspects(judged: Sequence[_Run], verdict: Verdict) -> tuple[Suspect, ..
 
 
 def _wandering(verdict: Verdict, judged: Sequence[_Run]) -> Verdict:
-    """A doubtful fault that was on another node each time goes with the job (Q010)."""
+    """A doubtful fault that was on another node each time goes with the job, as one does that all nodes have (Q010)."""
+    nodes = judged[-1].case.nodes
+    if len(nodes) > 1 and len(judged) > 1 and {suspect.node for suspect in verdict.suspects} >= set(nodes):
+        reason = "all nodes of the job have it: it fails again until somebody changes something"
+        return replace(verdict, remedy=Remedy.STOP, remedy_reason=reason, suspects=())
     places = [frozenset(suspect.node for suspect in run.verdict.suspects) for run in judged]
     moved = len(judged) >= _OFTEN and all(places) and not frozenset.intersection(*places)
     if not moved or verdict.remedy is Remedy.RESTART_EXCLUDING:

@@ -115,6 +115,12 @@ UNANSWERED = frozenset({
 })  # fmt: skip
 """A peer, or the way to it, did not answer; it did not close the connection, as a process does that ends."""
 
+NO_PROGRESS = frozenset({"no_progress_reported"})
+"""What a monitor says of a job that stands still."""
+
+SLOW = frozenset({"job_slow"})
+"""What a monitor says of a job that is slow."""
+
 STANDSTILLS = frozenset({"job_idle_power", "nccl_kernel_spin", "spin_wait_hang"})
 """GPUs that all wait or idle: the job does not compute (M024, M026, M027)."""
 

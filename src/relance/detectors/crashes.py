@@ -133,8 +133,8 @@ def _after_step(state: CrashState, seen: StepSeen) -> CrashState:
 
 
 def _outlasts_steps(hit: RuleHit) -> bool:
-    """Whether a hit may matter although steps follow: a host's, or what the scheduler announces ahead."""
-    return hit.scope is Scope.KERNEL or hit.domain is FaultDomain.SCHEDULER
+    """Whether a hit may matter although steps follow: a host's, what the scheduler announces, who an address is."""
+    return hit.scope is Scope.KERNEL or hit.domain is FaultDomain.SCHEDULER or hit.symptom == "nccl_address"
 
 
 def _is_due(state: CrashState, now: datetime, watched: Watched, progress: Progress) -> bool:

@@ -17,6 +17,7 @@ _TOKEN = re.compile(
     | \[rank\ ?(?P<rank>\d{1,7})\](?::\ ?|\ )
     | \[\d+,(?P<mpi>\d{1,7})\]<std[a-z]+>:\ ?
     | \[(?P<bare>\d{1,7})\]:\ ?
+    | \[(?:worker|proc|process)\ (?P<worker>\d{1,7})\]:?\ ?
     | \[(?:default|trainer|worker)(?P<local>\d{1,3})\]:\ ?
     | \((?:[^()\n]{0,80}[\s,])?rank=(?P<named>\d{1,7})\b[^()\n]{0,120}\)\ ?
     | \((?P<actor>[A-Za-z]\w*\ pid=\d+)(?:,\ ip=[^()\n]{0,60})?\)\ ?
@@ -67,7 +68,7 @@ def read_label(line: bytes) -> Label:
     nccl = _NCCL.match(head, position) if b"NCCL" in head else None
     if not found and nccl is None:
         return NO_LABEL
-    rank = next((found[kind] for kind in ("rank", "mpi", "bare", "named") if kind in found), None)
+    rank = next((found[kind] for kind in ("rank", "mpi", "bare", "named", "worker") if kind in found), None)
     return Label(
         key=" ".join(f"{kind}={value.decode('latin-1')}" for kind, value in found.items() if kind != "time"),
         length=position,

@@ -54,6 +54,14 @@ _SHAPES: dict[str, _Shape] = {
             rb"(?P<step>\d{1,9}) ?/ ?(?P<total>\d{1,9})\b"
         ),
     ),
+    "bar": _Shape(
+        literal=b"%|",
+        pattern=re.compile(
+            rb"(?:^|\] ?|: )(?:(?:Steps|Train|Training|Iteration)s?:? +)? {0,3}\d{1,3}%\|[^|\n]{0,100}\| *"
+            rb"(?P<step>\d{1,12})/(?P<total>\d{2,12}) \[[\d:]{4,12}<[\d:?]{1,12}",
+            re.MULTILINE,
+        ),
+    ),
     "transformers": _Shape(literal=b"{'loss': ", pattern=re.compile(rb"\{'loss': " + _NUMBER + rb"'?, ")),
     "generic": _Shape(
         literal=b"oss",

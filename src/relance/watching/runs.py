@@ -27,7 +27,11 @@ _LAUNCHES = (
     r"(?i:retry|restart|relaunch)[a-z]*[^\n]{0,60}\((?i:attempt|try|retry) (?P<run>\d{1,3})/\d{1,3}\)",
     rf"(?i:starting|launching) (?i:training )?{_WORD} #?(?P<run>\d{{1,5}})\b",
 )
-_PATTERNS = tuple(Pattern(text=text) for text in (_BANNER, *_LAUNCHES))
+_UNNUMBERED = (
+    r"^[ \t]{0,8}={2,80}[^=\n]{0,80}\b(?i:start|restart|relaunch|resubmit|rerun|resume)(?:ed|s)?\b"
+    r"[^=\n]{0,80}={2,80}[ \t]*$"
+)
+_PATTERNS = tuple(Pattern(text=text) for text in (_BANNER, *_LAUNCHES, _UNNUMBERED))
 _ON_NODE = re.compile(rb"\bon (?:node )?([A-Za-z][\w.-]*\d)(?=[\s)\]=-]|$)")
 
 
@@ -48,20 +52,22 @@ def starts_of(blocks: Iterable[LogBlock]) -> tuple[Start, ...]:
     engine, matchers = Re2Engine(_PATTERNS), [LineMatcher(pattern) for pattern in _PATTERNS]
     banners: list[Start] = []
     launches: list[Start] = []
+    unnumbered: list[Start] = []
     for block in blocks:
         log = LogText(block.data)
         for begin, end, index in engine.find(log.text):
             line = log.text[begin:end]
             captures = matchers[index].captures(line) or {}
             node = _ON_NODE.search(line)
+            found = banners if index == 0 else unnumbered if "run" not in captures else launches
             start = Start(
                 offset=block.offset + log.raw_start(begin),
-                number=int(captures["run"]),
+                number=int(captures.get("run", len(found) + 1)),
                 node=node[1].decode("ascii", "replace") if node else None,
             )
-            (launches if index else banners).append(start)
-    rising = _rising(banners)
-    return (rising if len(rising) > 1 else _rising(launches))[1 : MOST_RUNS + 1]
+            found.append(start)
+    rising = next((each for each in map(_rising, (banners, unnumbered)) if len(each) > 1), None)
+    return (rising or _rising(launches))[1 : MOST_RUNS + 1]
 
 
 def _rising(starts: list[Start]) -> tuple[Start, ...]:

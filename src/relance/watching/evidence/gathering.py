@@ -28,7 +28,7 @@ _MOST_EVENT_BYTES = 32 * 1024 * 1024
 _MANY_HOSTS_BYTES = 1024 * 1024
 _LOGS = (".log", ".out", ".err")
 _LEFT_OUT = {FileKind.SETTINGS: "settings: not read", FileKind.BINARY: "no text: not read"}
-_ADDRESS = re.compile(rb"^\s*((?:\d{1,3}\.){3}\d{1,3})\s+([A-Za-z][\w.-]*)\s*$", re.MULTILINE)
+_ADDRESS = re.compile(rb"^\s*((?:\d{1,3}\.){3}\d{1,3}|i-[0-9a-f]{4,17})\s+([A-Za-z][\w.-]*)\s*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
