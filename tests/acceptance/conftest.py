@@ -1,4 +1,4 @@
-"""The acceptance tests mostly wait for real time: one process of a parallel run takes them all, one after another."""
+"""The acceptance tests mostly wait for real time, so in a parallel run two processes take them, one after another."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ HERE: Final = Path(__file__).parent
 
 @pytest.hookimpl(tryfirst=True)  # before the groups are read
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put these tests into one group: others use the cores meanwhile, and none of these is left for the end."""
+    """Put the tests with odd numbers into one group, those with even ones into another.
+
+    Groups are begun first: none of these is left for the end, and the others use the cores meanwhile.
+    """
     for item in items:
         if item.path.is_relative_to(HERE):
-            item.add_marker(pytest.mark.xdist_group("acceptance"))
+            number = int(item.path.name.split("_")[1])
+            item.add_marker(pytest.mark.xdist_group(f"acceptance {'odd' if number % 2 else 'even'}"))
