@@ -10,11 +10,13 @@ from collections import defaultdict
 from relance.attribution.addresses import address_book, peer_of
 from relance.attribution.clues import Clue
 from relance.attribution.explanations import Explanation, Trust
-from relance.attribution.symptoms import UNANSWERED, words
+from relance.attribution.suspicions import heard_nodes
+from relance.attribution.symptoms import ODD_ON_ONE_NODE, UNANSWERED, words
 from relance.domain.faults import RestartHint, Role, SuspectKind
 from relance.domain.verdicts import CaseFile, Strength, Suspect
 
 _FEWEST = 2
+_FEWEST_HEARD = 3
 
 
 def accusation_explanations(case: CaseFile, clues: tuple[Clue, ...]) -> list[Explanation]:
@@ -50,3 +52,31 @@ def accusation_explanations(case: CaseFile, clues: tuple[Clue, ...]) -> list[Exp
             suspects=(Suspect(node=peer, strength=Strength.HARD if hard else Strength.WEAK, reason=reason),),
         )
     ]
+
+
+def oddity_explanations(case: CaseFile, clues: tuple[Clue, ...]) -> list[Explanation]:
+    """The one node of several that is set up in another way than all others, where they failed to work together."""
+    if len(heard_nodes(case)) < _FEWEST_HEARD:
+        return []
+    found = []
+    for symptom in sorted(ODD_ON_ONE_NODE):
+        told = [clue for clue in clues if clue.hit.symptom == symptom and clue.node is not None]
+        nodes = {clue.node for clue in told}
+        if len(nodes) != 1:
+            continue
+        node = next(iter(nodes)) or ""
+        reason = f"it alone says {words(symptom)}"
+        found.append(
+            Explanation(
+                trust=Trust.POINTER,
+                domain=told[0].hit.domain,
+                cause=symptom,
+                hint=RestartHint.EXCLUDE,
+                confidence=0.6,
+                because=f"{node} alone says {words(symptom)}",
+                at=told[0].at,
+                clues=tuple(told),
+                suspects=(Suspect(node=node, strength=Strength.HARD, reason=reason),),
+            )
+        )
+    return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from relance.attribution.accusations import accusation_explanations
+from relance.attribution.accusations import accusation_explanations, oddity_explanations
 from relance.attribution.clues import Clue
 from relance.attribution.collectives import collective_explanations
 from relance.attribution.explanations import Explanation, Trust
@@ -33,6 +33,7 @@ def failure_explanations(case: CaseFile, clues: tuple[Clue, ...]) -> tuple[Expla
     found += collective_explanations(case, clues)
     found += silence_explanations(case, clues)
     found += accusation_explanations(case, clues)
+    found += oddity_explanations(case, clues) if any(_is_harm(clue) for clue in own) else []
     found += _of_waiting(case, clues)
     found += _of_divergence(case.findings)
     found += _of_memory(case.job, found)
@@ -62,6 +63,10 @@ def second_thoughts(clues: tuple[Clue, ...]) -> Explanation | None:
         at=first.at,
         clues=(first,),
     )
+
+
+def _is_harm(clue: Clue) -> bool:
+    return not clue.outlived and clue.role in (Role.ROOT, Role.MAYBE, Role.CASCADE)
 
 
 def _is_decision(clue: Clue) -> bool:

@@ -23,7 +23,8 @@ def evidence_of(best: Explanation, others: Iterable[Explanation], clues: tuple[C
     """The few hits that decide, the one where the cause first shows in front."""
     if best.first is None:
         return _on_suspects(best, clues)
-    agreeing = [*best.clues[1:], *(clue for clue in clues if clue not in best.clues and _agrees(clue, best))]
+    alike = [clue for clue in best.clues[1:] if clue.of_host or not best.first.of_host or clue.role is Role.ROOT]
+    agreeing = [*alike, *(clue for clue in clues if clue not in best.clues and _agrees(clue, best))]
     first = _earliest(best.first, agreeing)
     hits = [first.hit]
     for clue in (best.first, *agreeing, *(item.clues[0] for item in others if item.clues and _shares(item, best))):

@@ -9,6 +9,8 @@ from relance.domain.faults import Scope
 from relance.domain.findings import RuleHit
 from relance.domain.verdicts import CaseFile
 
+_NAMING = (Scope.SCHEDULER, Scope.DEVICE, Scope.NOTES)
+"""The logs whose writers are no part of the job, and speak of nodes by name."""
 _BOUNDARIES = ".-<:_"
 _BEGINS = re.compile(r"\s{0,8}([A-Za-z][\w.-]*)(?::| ?\|) ")
 """A line that begins with the name of a host, as launchers over ssh write: it counts if it is one of the job's."""
@@ -38,7 +40,7 @@ def node_of(hit: RuleHit, case: CaseFile) -> str | None:
     rank's place in the allocation, then a host in the line's prefix.
     """
     named = node_named(hit.captures.get("node"), case.nodes)
-    if named is not None and (hit.symptom in FROM_SCHEDULER or hit.scope is Scope.SCHEDULER):
+    if named is not None and (hit.symptom in FROM_SCHEDULER or hit.scope in _NAMING):
         return named
     if hit.node is not None:
         return node_named(hit.node, case.nodes) if case.nodes else hit.node

@@ -115,6 +115,9 @@ UNANSWERED = frozenset({
 })  # fmt: skip
 """A peer, or the way to it, did not answer; it did not close the connection, as a process does that ends."""
 
+ODD_ON_ONE_NODE = frozenset({"gdr_off", "ib_not_found", "nccl_nvls_unavailable"})
+"""Usual where all nodes are like that, and a fault where one alone is (C017, C042, C051)."""
+
 NO_PROGRESS = frozenset({"no_progress_reported"})
 """What a monitor says of a job that stands still."""
 

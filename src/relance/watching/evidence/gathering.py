@@ -26,6 +26,8 @@ MOST_TRACE_BYTES = 128 * 1024 * 1024
 """All traces together: they are read whole."""
 _MOST_EVENT_BYTES = 32 * 1024 * 1024
 _MANY_HOSTS_BYTES = 1024 * 1024
+_NO_NODES = frozenset({"all", "combined", "excerpt", "extract", "full", "head", "merged", "part", "snippet", "tail"})
+"""What stands where a file's name has that of a node, and is none."""
 _LOGS = (".log", ".out", ".err")
 _LEFT_OUT = {FileKind.SETTINGS: "settings: not read", FileKind.BINARY: "no text: not read"}
 _ADDRESS = re.compile(rb"^\s*((?:\d{1,3}\.){3}\d{1,3}|i-[0-9a-f]{4,17})\s+([A-Za-z][\w.-]*)\s*$", re.MULTILINE)
@@ -207,7 +209,9 @@ class _Gathering:
         """A host's log, taken apart where several hosts or daemons wrote it."""
         head = b"".join(_bounded(log.chunks(), _MANY_HOSTS_BYTES))
         found = hosts.hosts_of(head)
-        if len(found) > 1 and log.node is None:
+        named = log.node if log.node is None or log.node.lower() not in _NO_NODES else None
+        strange = named is not None and bool(self._nodes) and known_node(named, self._nodes) is None
+        if len(found) > 1 and (named is None or strange):
             ours = {host: node for host in found if (node := known_node(host, self._nodes)) is not None}
             names = ours if self._nodes else {host: host for host, _ in found.most_common(hosts.MOST_HOSTS)}
             others = len(found) - len(names)
@@ -216,7 +220,7 @@ class _Gathering:
             for host in sorted(names):
                 yield from _by_scope(log, host, names[host], head)
             return
-        node = log.node
+        node = named
         if found and (node is None or (self._nodes and node not in self._nodes)):
             node = hosts.host_in(head, self._nodes) or node
         yield from _by_scope(log, None, node, head)
