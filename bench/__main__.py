@@ -19,6 +19,8 @@ from bench.pages import kept
 from relance.ports.clocks import SystemClock
 
 NAMES = (
+    "commands",
+    "scanning",
     "evaluate_cases",
     "detections",
     "restarts",
@@ -81,7 +83,8 @@ def _tell(result: Result) -> None:
     for limit in result.limits:
         value = "nothing" if limit.value is None else f"{limit.value:g}"
         word = "held" if limit.is_held else "NOT HELD"
-        _say(f"  {limit.name}: {value} of {limit.most:g} {limit.unit} {word}")
+        bound = "at least" if limit.is_least else "at most"
+        _say(f"  {limit.name}: {value}, {bound} {limit.most:g} {limit.unit} {word}")
     for sentence in result.wrong:
         _say(f"  wrong: {sentence}")
     _say(f"  {'held' if result.is_held else 'NOT HELD'}, {result.duration_s:.0f} s")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import accumulate
 from pathlib import Path
 
 from relance.domain.faults import Scope
 from relance.rules.formats import Pack
+from relance.rules.patterns import Pattern
 
 SEED = 20260502
 _LINES_AT_ONCE = 50_000
@@ -24,21 +27,27 @@ STORM_SHARE = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobLog:
-    """How a log is to be. `signs` is the share of lines that rules match, `steps` that of progress lines."""
+    """How a log is to be.
+
+    `signs` is the share of lines that rules match, of so many `kinds` (0: as many as there are), `steps` that of
+    progress lines.
+    """
 
     size_bytes: int
     ranks: int = 8
     steps: float = _STEP_SHARE
     signs: float = 1.0 / _SIGN_EVERY
+    kinds: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """What a log that was written has: its lines, those that tell a step, and the planted ones by their number."""
+    """What a log that was written has: its size, its lines, those that tell a step, and where planted ones begin."""
 
+    size_bytes: int
     lines: int
     steps: int
-    signs: int
+    signs: frozenset[int]
 
 
 def write_job_log(path: Path, log: JobLog, pack: Pack) -> Written:
@@ -46,23 +55,28 @@ def write_job_log(path: Path, log: JobLog, pack: Pack) -> Written:
     rng = random.Random(SEED)
     pool = [_filler(rng, log.ranks) for _ in range(_POOL)]
     examples = _examples(pack)
-    lines = steps = signs = size = 0
+    examples = rng.sample(examples, log.kinds) if log.kinds else examples
+    lines = steps = size = 0
+    signs: list[int] = []
     with path.open("wb") as file:
         while size < log.size_bytes:
             batch = rng.choices(pool, k=_LINES_AT_ONCE)
-            told = sorted(rng.sample(range(_LINES_AT_ONCE), round(log.steps * _LINES_AT_ONCE)))
-            for at in told:
-                steps += 1
-                batch[at] = _step(rng, steps, log.ranks)
-            for at in _planted(rng, log.signs):
-                steps -= "] iteration " in batch[at]
-                signs += 1
+            planted = _planted(rng, log.signs)
+            for at in set(rng.sample(range(_LINES_AT_ONCE), round(log.steps * _LINES_AT_ONCE))).difference(planted):
+                batch[at] = ""
+            for at in planted:
                 batch[at] = f"[rank{rng.randrange(log.ranks)}]: {rng.choice(examples)}"
-            data = "\n".join([*batch, ""]).encode()
-            file.write(data)
-            size += len(data)
+            for at, line in enumerate(batch):
+                if not line:
+                    steps += 1
+                    batch[at] = _step(rng, steps, log.ranks)
+            encoded = [f"{line}\n".encode() for line in batch]
+            starts = [0, *accumulate(map(len, encoded))]
+            signs += [size + starts[at] for at in planted]
+            file.write(b"".join(encoded))
+            size += starts[-1]
             lines += len(batch)
-    return Written(lines=lines, steps=steps, signs=signs)
+    return Written(size_bytes=size, lines=lines, steps=steps, signs=frozenset(signs))
 
 
 def _planted(rng: random.Random, share: float) -> Sequence[int]:
@@ -79,7 +93,9 @@ def _examples(pack: Pack) -> list[str]:
         if Scope.APPLICATION in rule.scopes
         and not (rule.traceback or rule.table or rule.fallback)
         and "\n" not in rule.hit[0]
-        and not rule.hit[0].startswith("[")
+        and re.search(
+            Pattern(text=rule.pattern, ignore_case=rule.ignore_case).source, f"[rank0]: {rule.hit[0]}".encode()
+        )
     ]
 
 

@@ -49,17 +49,22 @@ class Limit:
     value: float | None
     """What was measured; None: nothing was, which never holds a bar."""
     most: float
+    """The limit: the most that the value may be, or the least where `is_least` says so."""
     unit: str = "s"
+    is_least: bool = False
 
     @property
     def is_held(self) -> bool:
         """Whether the value is within the limit."""
-        return self.value is not None and self.value <= self.most
+        if self.value is None:
+            return False
+        return self.value >= self.most if self.is_least else self.value <= self.most
 
     @property
     def ratio(self) -> float | None:
-        """Value over limit; None where the limit is 0 or nothing was measured."""
-        return round(self.value / self.most, 3) if self.value is not None and self.most else None
+        """Value over limit, or limit over value where that is the least; None where there is nothing to divide."""
+        over, under = (self.most, self.value) if self.is_least else (self.value, self.most)
+        return round(over / under, 3) if over is not None and under else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +100,7 @@ class Result:
                 {
                     "name": limit.name,
                     "value": limit.value,
-                    "most": limit.most,
+                    "least" if limit.is_least else "most": limit.most,
                     "unit": limit.unit,
                     "ratio": limit.ratio,
                     "held": limit.is_held,

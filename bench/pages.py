@@ -50,13 +50,14 @@ def _page(data: Mapping[str, Any]) -> Iterator[str]:
         yield f"{word}{quick}. Measured on {found['date']}, commit {at['id']}{changed}, on {host['cores']} cores of"
         yield f"{host['cpu']}, Python {host['python']}, in {found['duration_s']:g} s."
         yield ""
-        yield "| bar | measured | at most | ratio |"
+        yield "| bar | measured | limit | ratio |"
         yield "| --- | --- | --- | --- |"
         for bar in found["bars"]:
             unit = f" {bar['unit']}" if bar["unit"] else ""
             value = "nothing" if bar["value"] is None else f"{bar['value']:g}{unit}"
             ratio = "" if bar["ratio"] is None else f"{bar['ratio']:.2f}"
-            yield f"| {bar['name']} | {value} | {bar['most']:g}{unit} | {ratio} |"
+            limit = f"at least {bar['least']:g}" if "least" in bar else f"at most {bar['most']:g}"
+            yield f"| {bar['name']} | {value} | {limit}{unit} | {ratio} |"
         yield ""
         yield f"Conditions: {found['conditions']}."
         yield from _wrong(found["wrong"])

@@ -6,11 +6,12 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import gettempdir
 
 from bench.rigs import folder
 from bench.sites import Site
 from relance.domain.stages import EndRunning, Stage
-from relance.testing.other_users import OpenPython, open_python, user_of
+from relance.testing.other_users import OpenPython, User, open_python, user_of
 from relance.testing.roles import RelanceProcesses, account_of
 from relance.testing.slurm_clusters import ClusterPlan, RunningCluster, SlurmTrainings, start_cluster
 
@@ -69,7 +70,7 @@ class SlurmSite(Site):
         }
         settings = {"clusters": [site], "server": {"port": 0}, **setup.settings}
         account = user_of(setup.account or cluster.plan.operator)
-        environment = {**cluster.env, **setup.environment}
+        environment = {**cluster.env, "XDG_CACHE_HOME": _cache_of(account), **setup.environment}
         super().__init__(
             CLUSTER,
             self.trainings,
@@ -92,6 +93,11 @@ class SlurmSite(Site):
         """End the trainings and Relance."""
         self.stop_relance()
         self.trainings.stop()
+
+
+def _cache_of(user: User) -> str:
+    """Where a user without a home keeps compiled rules from one start to the next, as a service's cache folder does."""
+    return str(Path(gettempdir()) / f"relance-cache-{user.uid}")
 
 
 @contextlib.contextmanager

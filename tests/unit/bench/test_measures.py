@@ -50,6 +50,13 @@ def test_a_bar_is_held_only_by_a_figure_within_it_and_nothing_wrong(
 def test_a_ratio_says_how_near_the_bar_is() -> None:
     assert Limit(name="median", value=0.5, most=2.0).ratio == 0.25
     assert Limit(name="actions", value=0, most=0).ratio is None
+    assert Limit(name="rate", value=4.0, most=2.0, is_least=True).ratio == 0.5
+
+
+def test_a_rate_has_to_reach_its_bar() -> None:
+    assert Limit(name="rate", value=2.0, most=2.0, is_least=True).is_held
+    assert not Limit(name="rate", value=1.9, most=2.0, is_least=True).is_held
+    assert not Limit(name="rate", value=None, most=2.0, is_least=True).is_held
 
 
 def test_results_are_kept_as_data_and_as_a_page(tmp_path: Path) -> None:
@@ -58,7 +65,7 @@ def test_results_are_kept_as_data_and_as_a_page(tmp_path: Path) -> None:
     page = (tmp_path / "bench.md").read_text()
     assert data["detections"]["bars"][0]["ratio"] == 0.5
     assert {"cpu", "cores", "python"} <= set(data["detections"]["machine"])
-    assert "| median | 1 s | 2 s | 0.50 |" in page
+    assert "| median | 1 s | at most 2 s | 0.50 |" in page
     assert "**Not held**" in page
     assert "- it fell over" in page
 
