@@ -20,6 +20,7 @@ import hyperscan
 from bench.job_logs import STORM_SHARE, JobLog, Written, write_job_log
 from bench.measures import Limit, Result
 from relance.domain.faults import Scope
+from relance.domain.log_texts import LogText
 from relance.domain.observations import LogBlock
 from relance.domain.progress import StepSeen
 from relance.progress import ProgressReader, ReaderState
@@ -175,10 +176,11 @@ def _scanned(path: Path, scanner: Scanner) -> int:
 
 def _with_progress(path: Path, scanner: Scanner) -> int:
     state, read, steps = ScanState(), ReaderState(), 0
-    reader = ProgressReader()
+    reader = ProgressReader(finders=scanner.finder_of)
     for block in _blocks(path):
-        state, _ = scanner.scan(block, state)
-        read, marks = reader.read(block, read)
+        log = LogText(block.data)
+        state, _ = scanner.scan(block, state, log)
+        read, marks = reader.read(block, read, log)
         steps += sum(isinstance(mark, StepSeen) for mark in marks)
     return steps
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from relance.domain.progress import CheckpointEvent, Phase
 
@@ -20,8 +21,7 @@ _MOST_LINE_BYTES = 4096
 Finder = Callable[[bytes], Iterator[tuple[int, "StepText"]]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepText:
+class StepText(NamedTuple):
     """A step as the text has it; `step` is empty where the line bears no number, so that reports are counted."""
 
     step: bytes

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
-from typing import Any
+from typing import NamedTuple
 
-import re2
-
-from relance.domain.log_texts import LogText, line_end, line_start
+from relance.domain.log_texts import LogText, line_start
 from relance.domain.log_times import dated
 from relance.domain.observations import LogBlock
 from relance.domain.progress import CheckpointEvent, CheckpointSeen, Phase, PhaseSeen, ProgressMark, StepSeen
-from relance.progress.dialects import DIALECTS, Dialect, Mark, StepText, Told, without_marks
+from relance.progress.dialects import DIALECTS, Dialect, StepText, Told, without_marks
 from relance.progress.frameworks import FRAMEWORKS
+from relance.progress.marks import LineFinders, MarkFinder, MarkText
 from relance.progress.own_patterns import OwnPattern
 
 _TIME_BYTES = 110
@@ -49,41 +47,55 @@ class ProgressReader:
     Args:
         own: A step pattern of the site or the job; with it the steps of no other dialect are read.
         zone: The zone of times that bear none.
+        finders: Makes what finds the lines of marks; None: RE2 alone.
 
     Raises:
         PatternError: The pattern cannot be used.
     """
 
-    def __init__(self, own: str | None = None, *, zone: tzinfo = UTC) -> None:
+    def __init__(self, own: str | None = None, *, zone: tzinfo = UTC, finders: LineFinders | None = None) -> None:
         self._zone = zone
         self._steps: tuple[Dialect, ...] = (
             (*DIALECTS, *FRAMEWORKS) if own is None else (without_marks("own", OwnPattern(own).find),)
         )
-        self._marks = {dialect.name: _MarkFinder(dialect.marks) for dialect in DIALECTS}
-        self._all_marks = _MarkFinder([mark for dialect in DIALECTS for mark in dialect.marks])
+        self._finders = finders
+        self._marks: dict[str, MarkFinder] = {}
 
-    def read(self, block: LogBlock, state: ReaderState) -> tuple[ReaderState, tuple[ProgressMark, ...]]:
-        """The marks of a block, in the order of the bytes. A step that is told again at once is told once."""
-        log = LogText(block.data)
+    def read(
+        self, block: LogBlock, state: ReaderState, log: LogText | None = None
+    ) -> tuple[ReaderState, tuple[ProgressMark, ...]]:
+        """The marks of a block, in the order of the bytes. A step that is told again at once is told once.
+
+        `log` is the text of the block, cleaned already.
+        """
+        log = log or LogText(block.data)
         new_from = len(LogText(block.data[: block.overlap]).text) if block.overlap else 0
         dialect, steps = self._find_steps(log.text, state.dialect)
         last = state.step
-        finder = self._marks.get(dialect or "", self._all_marks)
-        found: list[tuple[int, StepText | _MarkText]] = [*steps, *finder.find(log.text)]
+        finder = self._marks_of(dialect)
+        found: list[tuple[int, StepText | MarkText]] = [*steps, *finder.find(log.text)]
         marks: list[ProgressMark] = []
         for position, told in sorted(found, key=lambda pair: pair[0]):
             if position < new_from:
                 continue
-            place = _Place(block=block, log=log, position=position, zone=self._zone)
             if not isinstance(told, StepText):
-                state, new = _told(told, place, state)
+                state, new = _told(told, _Place(block, log, position, self._zone), state)
                 marks += new
                 last = None
             elif (step := _whole(told.step) if told.step else state.counted + 1) is not None and step != last:
                 state = state if told.step else replace(state, counted=step)
-                marks.append(_step(told, step, place))
+                marks.append(_step(told, step, _Place(block, log, position, self._zone)))
                 last = step
         return replace(state, dialect=dialect, step=last), tuple(marks)
+
+    def _marks_of(self, dialect: str | None) -> MarkFinder:
+        """What finds the marks of a dialect; those of all, where it has none of its own or is not known yet."""
+        own = {each.name: each.marks for each in DIALECTS}
+        name = dialect if dialect in own else ""
+        if name not in self._marks:
+            every = [mark for marks in own.values() for mark in marks]
+            self._marks[name] = MarkFinder(own[name] if name else every, self._finders)
+        return self._marks[name]
 
     def _find_steps(self, text: bytes, known: str | None) -> tuple[str | None, list[tuple[int, StepText]]]:
         """The steps of the known dialect, else of the one whose first step comes first."""
@@ -96,45 +108,11 @@ class ProgressReader:
         return name, steps
 
 
-@dataclass(frozen=True, slots=True)
-class _MarkText:
-    """A mark as the text has it."""
-
-    told: Told
-    values: Mapping[str, bytes]
-
-
-class _MarkFinder:
-    """Finds the lines of several marks: one pass tells which there are at all, mostly none."""
-
-    def __init__(self, marks: Sequence[Mark]) -> None:
-        self._marks = marks
-        options = re2.Options()
-        options.encoding = re2.Options.Encoding.LATIN1
-        options.never_nl = True
-        options.log_errors = False
-        sources = [f"(?m:{mark.pattern})".encode("ascii") for mark in marks]
-        self._each: list[Any] = [re2.compile(source, options) for source in sources]
-        self._which: Any = re2.Set.SearchSet(options)
-        for source in sources:
-            self._which.Add(source)
-        self._which.Compile()
-
-    def find(self, text: bytes) -> Iterator[tuple[int, _MarkText]]:
-        for index in self._which.Match(text) or ():
-            told, position = self._marks[index].told, 0
-            while position < len(text) and (match := self._each[index].search(text, position)):
-                values = {name.decode("ascii"): match[at] for name, at in match.re.groupindex.items() if match[at]}
-                yield match.start(), _MarkText(told, values)
-                position = line_end(text, match.start()) + 1
-
-
 _STAMP = re.compile(rb"[^\d\[]{0,2}\d{0,6}[^\d\[]{0,3}\[(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d{6}|\.\d{3})?)\] *")
 """A time in brackets with nothing before it that could be another one; such as Megatron-LM writes before a step."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Place:
+class _Place(NamedTuple):
     """Where a mark stands."""
 
     block: LogBlock
@@ -179,7 +157,7 @@ def _step(told: StepText, step: int, place: _Place) -> StepSeen:
     )
 
 
-def _told(mark: _MarkText, place: _Place, state: ReaderState) -> tuple[ReaderState, list[ProgressMark]]:
+def _told(mark: MarkText, place: _Place, state: ReaderState) -> tuple[ReaderState, list[ProgressMark]]:
     step, path = _whole(mark.values.get("step")), _text(mark.values.get("path"))
     at = place.at
     if mark.told is Told.STARTS_AT:

@@ -116,6 +116,10 @@ class Scanner:
         """Name and version of the engine that finds the lines of jobs' own logs."""
         return self._part(Scope.APPLICATION).engine.name
 
+    def finder_of(self, patterns: Sequence[str]) -> Engine:
+        """An engine of the same kind for other patterns."""
+        return self._engine([Pattern(text=pattern) for pattern in patterns])
+
     def prepare(self) -> None:
         """Compile the rules for the logs of jobs and kernels now, and not when the first one is scanned."""
         for scope in (Scope.APPLICATION, Scope.KERNEL):

@@ -14,6 +14,7 @@ from relance.detectors.watched import Watched
 from relance.detectors.watches import SINGLE_STEPS, WatchState, counted, shifted, watch, watch_steps
 from relance.domain.findings import Finding, RuleHit, Sign
 from relance.domain.limits import HangLimits
+from relance.domain.log_texts import LogText
 from relance.domain.observations import Life, LogBlock, Observation, SeenUpTo
 from relance.domain.progress import CheckpointEvent, CheckpointSeen, Progress, ProgressMark, StepSeen
 from relance.domain.views import Assignment
@@ -96,9 +97,9 @@ class Pipeline:
         self.problem = ""
         """What is wrong with the job's own step pattern; the usual ones are read instead."""
         try:
-            self.reader = ProgressReader(assignment.progress_pattern)
+            self.reader = ProgressReader(assignment.progress_pattern, finders=scanner.finder_of)
         except PatternError as error:
-            self.reader = ProgressReader()
+            self.reader = ProgressReader(finders=scanner.finder_of)
             self.problem = f"{error}. {error.remedy}"
 
     def take(
@@ -141,8 +142,9 @@ class Pipeline:
         )
 
     def _take_block(self, memory: Memory, block: LogBlock, watched: Watched) -> tuple[Memory, tuple[Finding, ...]]:
-        scan, result = self._scanner.scan(block, memory.scan)
-        reader, marks = self.reader.read(block, memory.reader)
+        log = LogText(block.data)
+        scan, result = self._scanner.scan(block, memory.scan, log)
+        reader, marks = self.reader.read(block, memory.reader, log)
         memory = replace(memory, scan=scan, reader=reader)
         findings: list[Finding] = []
         for together in _runs(in_order(result.hits, marks)):
