@@ -12,6 +12,7 @@ from pathlib import Path
 from relance.attribution import judge_runs
 from relance.attribution.setaside import SetAside, set_aside
 from relance.cli.packs import engine_of, pack_of
+from relance.domain.faults import Scope
 from relance.domain.findings import Coverage, Finding
 from relance.domain.progress import Progress
 from relance.domain.verdicts import Verdict
@@ -52,6 +53,10 @@ class Diagnosis:
     ignored: tuple[SetAside, ...]
     job: JobView | None
     engine: str
+    scopes: frozenset[Scope] = frozenset()
+    """The kinds of logs that there were."""
+    nodes: tuple[str, ...] = ()
+    """The nodes of the attempt, where they are known."""
 
 
 class NothingToReadError(ValueError):
@@ -86,6 +91,8 @@ def diagnosis_of(files: Sequence[EvidenceFile], given: Context, means: Means, no
         ignored=set_aside(cases, verdict),
         job=evidence.job,
         engine=means.scanner.engine,
+        scopes=frozenset(log.scope for log in evidence.logs),
+        nodes=evidence.context.nodes,
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from relance.attribution import faults_sentence
 from relance.attribution.setaside import Reason
 from relance.cli.diagnosing import Diagnosis
-from relance.cli.diagnosis_reports import outcome, symptom, what_to_do
+from relance.cli.diagnosis_reports import outcome, symptom, what_to_do, would_help
 from relance.cli.quotes import show_quote
 from relance.cli.screens import Screen
 from relance.domain.faults import Remedy
@@ -121,5 +121,7 @@ def _show_doubts(screen: Screen, found: Diagnosis) -> None:
         screen.sentence("not seen", gap, "quiet")
     if len(verdict.gaps) > _MOST_GAPS:
         screen.sentence("not seen", f"{len(verdict.gaps) - _MOST_GAPS} more: see --json", "quiet")
+    for what in would_help(found):
+        screen.sentence("would help", what)
     if found.progress.step is None and not verdict.evidence:
         screen.sentence("not seen", "neither a step nor a fault was recognised in these logs: no proof of good health")

@@ -11,13 +11,15 @@ from relance.attribution import faults_sentence
 from relance.attribution.setaside import SetAside
 from relance.cli.diagnosing import Diagnosis
 from relance.domain.encoding import encode
-from relance.domain.faults import Remedy
+from relance.domain.faults import FaultDomain, Remedy, Scope
 from relance.domain.findings import Coverage, FindingKind, RuleHit
 from relance.domain.progress import Phase, Progress
 from relance.domain.verdicts import RunnerUp, Strength, Suspect, Verdict
 from relance.domain.views import JobState, JobView
 from relance.recovery import wordings
 
+_DOUBT = 0.5
+"""Below this an answer is a guess."""
 _WEAK = 0.5
 """Weak evidence against a node counts at its second time: half the confidence."""
 _SEEN_FIRST = (FindingKind.EXIT, FindingKind.CRASH, FindingKind.HANG)
@@ -49,6 +51,7 @@ def report_of(diagnosis: Diagnosis) -> Data:
         "coverage": [_covered(item) for item in diagnosis.coverage[:_MOST_ITEMS]],
         "left_out": [_covered(item) for item in diagnosis.left_out[:_MOST_ITEMS]],
         "gaps": list(verdict.gaps),
+        "would_help": list(would_help(diagnosis)),
         "progress": _progress(diagnosis.progress),
         "fingerprint": verdict.fingerprint,
         "logs": list(diagnosis.logs),
@@ -102,6 +105,25 @@ def what_to_do(verdict: Verdict, progress: Progress) -> str:
             return f"Wait before you start it again: {_clause(verdict)}."
         case Remedy.NONE:
             return f"There is nothing to do: {_clause(verdict)}."
+
+
+def would_help(diagnosis: Diagnosis) -> tuple[str, ...]:
+    """What to put beside the logs, where they do not suffice for an answer; nothing where they do."""
+    verdict = diagnosis.verdict
+    if (
+        verdict.domain is not FaultDomain.UNKNOWN
+        and verdict.confidence >= _DOUBT
+        and verdict.cause != "nothing_recognised"
+    ):
+        return ()
+    lacking = {
+        "the job's own output": Scope.APPLICATION not in diagnosis.scopes,
+        "the kernel logs of its nodes, as dmesg-NODE.log": Scope.KERNEL not in diagnosis.scopes,
+        "the scheduler's answer about the job: sacct -j JOB --json, or kubectl get events": diagnosis.job is None
+        and Scope.SCHEDULER not in diagnosis.scopes,
+        "context.yaml with its nodes, and which ranks ran where": not diagnosis.nodes,
+    }
+    return tuple(what for what, is_lacking in lacking.items() if is_lacking)
 
 
 def _clause(verdict: Verdict) -> str:

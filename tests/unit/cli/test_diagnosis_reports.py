@@ -6,15 +6,17 @@ import json
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from relance.attribution.setaside import Reason
 from relance.cli.diagnosing import Diagnosis, Means, diagnosis_of, means_of
-from relance.cli.diagnosis_reports import outcome, report_of
+from relance.cli.diagnosis_reports import outcome, report_of, would_help
 from relance.cli.evidence_files import context_beside, files_of
 from relance.domain.views import JobState
+from relance.watching.evidence import Context
 from tests.layers import ROOT
 from tests.unit.attribution.cases import FAILED
 
@@ -139,3 +141,18 @@ def test_without_a_schedulers_answer_the_outcome_is_unknown() -> None:
 def test_a_loss_that_is_no_number_is_none_in_json(found: Diagnosis) -> None:
     gone = replace(found, progress=replace(found.progress, loss=float("nan")))
     assert json.loads(json.dumps(report_of(gone), allow_nan=False))["progress"]["loss"] is None
+
+
+def test_where_the_evidence_suffices_nothing_more_would_help(report: dict[str, Any]) -> None:
+    assert report["would_help"] == []
+
+
+def test_where_it_cannot_be_told_it_is_said_what_would_help(means: Means, tmp_path: Path) -> None:
+    (tmp_path / "job.log").write_text("srun: error: n2: task 3: Killed\n")
+    found = diagnosis_of(files_of((tmp_path,)), Context(), means, NOW)
+    assert report_of(found)["domain"] == "unknown"
+    told = " ".join(would_help(found))
+    assert "dmesg-NODE.log" in told
+    assert "sacct -j JOB --json" in told
+    assert "context.yaml" in told
+    assert "output" not in told, "that is there"
