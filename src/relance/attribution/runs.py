@@ -11,9 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from relance.attribution.judgements import attribute
+from relance.attribution.places import node_of, node_of_named_rank
+from relance.attribution.symptoms import MAY_BE_THE_NODES, words
 from relance.domain.faults import FaultDomain, Remedy
 from relance.domain.progress import Progress
-from relance.domain.verdicts import CaseFile, EarlierAttempt, Suspect, Verdict
+from relance.domain.verdicts import CaseFile, EarlierAttempt, Strength, Suspect, Verdict
 
 _EXCEPTION = re.compile(r"\b([A-Z]\w*(?:Error|Exception|Interrupt|Exit))\b")
 _OFTEN = 3
@@ -52,9 +54,9 @@ def judge_runs(cases: Sequence[CaseFile]) -> Verdict:
     case = last.case
     verdict = attribute(replace(case, earlier=(*case.earlier, *earlier)))
     first = judged[0].verdict
-    return _wandering(
-        replace(verdict, evidence=first.evidence or verdict.evidence, suspects=_all_suspects(judged, verdict)), judged
-    )
+    whole = replace(verdict, evidence=first.evidence or verdict.evidence, suspects=_all_suspects(judged, verdict))
+    nodes = frozenset(node for run in runs for node in run.case.nodes)
+    return _following(_wandering(whole, judged, nodes), last, before)
 
 
 def _of_most_weight(runs: Sequence[_Run]) -> list[_Run]:
@@ -101,10 +103,9 @@ def _all_suspects(judged: Sequence[_Run], verdict: Verdict) -> tuple[Suspect, ..
     return tuple(found.values())
 
 
-def _wandering(verdict: Verdict, judged: Sequence[_Run]) -> Verdict:
+def _wandering(verdict: Verdict, judged: Sequence[_Run], nodes: frozenset[str]) -> Verdict:
     """A doubtful fault that was on another node each time goes with the job, as one does that all nodes have (Q010)."""
-    nodes = judged[-1].case.nodes
-    if len(nodes) > 1 and len(judged) > 1 and {suspect.node for suspect in verdict.suspects} >= set(nodes):
+    if len(nodes) > 1 and len(judged) > 1 and {suspect.node for suspect in verdict.suspects} >= nodes:
         reason = "all nodes of the job have it: it fails again until somebody changes something"
         return replace(verdict, remedy=Remedy.STOP, remedy_reason=reason, suspects=())
     places = [frozenset(suspect.node for suspect in run.verdict.suspects) for run in judged]
@@ -117,4 +118,23 @@ def _wandering(verdict: Verdict, judged: Sequence[_Run]) -> Verdict:
         remedy=Remedy.STOP,
         remedy_reason=f"it came on another node each of {len(judged)} times: it goes with the job",
         suspects=(),
+    )
+
+
+def _following(verdict: Verdict, last: _Run, before: Sequence[_Run]) -> Verdict:
+    """A fault that may be the program's, on a node that was suspect in an earlier run as well, is the node's (Q011)."""
+    if verdict.cause not in MAY_BE_THE_NODES or not last.verdict.evidence or verdict.suspects:
+        return verdict
+    node = node_of_named_rank(last.verdict.evidence[0], last.case) or node_of(last.verdict.evidence[0], last.case)
+    again = [run for run in before if any(suspect.node == node for suspect in run.verdict.suspects)]
+    if node is None or not again or set(last.case.nodes) == {node}:
+        return verdict
+    reason = f"{words(verdict.cause)} on it, which was suspect in an earlier run"
+    return replace(
+        verdict,
+        domain=FaultDomain.HARDWARE,
+        remedy=Remedy.RESTART_EXCLUDING,
+        remedy_reason=f"it runs on without {node}",
+        suspects=(Suspect(node=node, strength=Strength.HARD, reason=reason),),
+        confirmable=False,
     )

@@ -118,6 +118,12 @@ UNANSWERED = frozenset({
 ODD_ON_ONE_NODE = frozenset({"gdr_off", "ib_not_found", "nccl_nvls_unavailable"})
 """Usual where all nodes are like that, and a fault where one alone is (C017, C042, C051)."""
 
+MAY_BE_THE_NODES = frozenset({
+    "gpu_page_fault", "gpu_sm_exception", "illegal_memory_access", "launch_failure", "nan_detected", "native_crash",
+    "result_unexpected", "segfault",
+})  # fmt: skip
+"""Faults of the program by themselves that a broken device shows as well."""
+
 NO_PROGRESS = frozenset({"no_progress_reported"})
 """What a monitor says of a job that stands still."""
 

@@ -208,8 +208,8 @@ def cases_of(
             incident_id="diagnosis",
             attempt=AttemptKey(job=_JOB, restart_count=count),
             as_of=now,
-            nodes=context.nodes,
-            rank_to_node=context.rank_to_node,
+            nodes=_nodes_of(context, count + 1),
+            rank_to_node=context.places_of_run.get(count + 1, context.rank_to_node),
             job=beside.job,
             findings=tuple(_with_pods(finding, beside.pods) for finding in run.findings)
             or _standstill(
@@ -226,6 +226,12 @@ def cases_of(
         )
         for count, run in enumerate(finished.runs)
     )
+
+
+def _nodes_of(context: Context, run: int) -> tuple[str, ...]:
+    """The nodes of one run of several, where it is known on which its ranks were."""
+    places = context.places_of_run.get(run)
+    return tuple(dict.fromkeys(places.values())) if places else context.nodes
 
 
 def _with_own_times(progress: Progress, now: datetime) -> Progress:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 MOST_RANKS = 1_000_000
 """More ranks than any job has: a longer list is a mistake."""
-_RANKS = re.compile(r"(\d{1,7})(?:\s*-\s*(\d{1,7}))?")
+_RANKS = re.compile(r"(?:run ?(?P<run>\d{1,5})[ :]+)?(?P<first>\d{1,7})(?:\s*-\s*(?P<last>\d{1,7}))?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +23,8 @@ class Context:
     progress_pattern: str | None = None
     scheduler: str | None = None
     job_id: str | None = None
+    places_of_run: Mapping[int, Mapping[int, str]] = field(default_factory=dict)
+    """Where the ranks were in each run of several, by the run's number from 1."""
 
 
 class ContextError(ValueError):
@@ -33,17 +35,19 @@ def context_of(data: object) -> Context:
     """The context that a `context.yaml` gives.
 
     `nodes` is a list of names; `rank_to_node` a list of entries with `ranks`, such as 0-7, and `node`, or a mapping of
-    the one to the other; `scheduler` and `job_id` are words. Entries whose ranks are no numbers, such as those of
-    several runs, place nothing; other keys are for people. Raises ContextError.
+    the one to the other; `scheduler` and `job_id` are words. Ranks of one run of several are written `run2 0-7`. What
+    else stands for ranks places nothing; other keys are for people. Raises ContextError.
     """
     if data is None:
         return Context()
     if not isinstance(data, Mapping):
         message = "it has to be a mapping with nodes and rank_to_node"
         raise ContextError(message)
+    places = _places(data.get("rank_to_node"))
     return Context(
         nodes=_nodes(data.get("nodes")),
-        rank_to_node=_places(data.get("rank_to_node")),
+        rank_to_node=places.pop(0, {}),
+        places_of_run=places,
         scheduler=_word(data, "scheduler"),
         job_id=_word(data, "job_id"),
     )
@@ -58,8 +62,10 @@ def _nodes(value: object) -> tuple[str, ...]:
     return tuple(dict.fromkeys(value))
 
 
-def _places(value: object) -> dict[int, str]:
-    places: dict[int, str] = {}
+def _places(value: object) -> dict[int, dict[int, str]]:
+    """Where ranks are, by the number of the run; 0 for what is said of no run."""
+    places: dict[int, dict[int, str]] = {}
+    count = 0
     for ranks, node in _entries(value):
         span = _RANKS.fullmatch(str(ranks).strip()) if isinstance(ranks, str | int) else None
         if span is None or isinstance(ranks, bool):
@@ -67,11 +73,12 @@ def _places(value: object) -> dict[int, str]:
         if not isinstance(node, str) or not node:
             message = f"rank_to_node: the name of a node is wanted for the ranks {ranks}"
             raise ContextError(message)
-        numbers = range(int(span[1]), int(span[2] or span[1]) + 1)
-        if len(places) + len(numbers) > MOST_RANKS:
+        numbers = range(int(span["first"]), int(span["last"] or span["first"]) + 1)
+        count += len(numbers)
+        if count > MOST_RANKS:
             message = f"rank_to_node: more than {MOST_RANKS} ranks"
             raise ContextError(message)
-        places |= dict.fromkeys(numbers, node)
+        places.setdefault(int(span["run"] or 0), {}).update(dict.fromkeys(numbers, node))
     return places
 
 
