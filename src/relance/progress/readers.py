@@ -120,46 +120,52 @@ class _Place(NamedTuple):
     position: int
     zone: tzinfo
 
-    @property
-    def at(self) -> datetime:
-        """The time with a full date right before the mark, else when it was read; never later than that."""
-        begin = max(line_start(self.log.text, self.position), self.position - _TIME_BYTES)
-        before = self.log.text[begin : self.position]
-        stamp = _STAMP.fullmatch(before) if self.zone is UTC else None
-        if stamp is not None:
-            try:
-                found = datetime.fromisoformat(stamp[1].decode("ascii")).replace(tzinfo=UTC)
-            except ValueError:
-                found = None
-        else:
-            found = dated(before, zone=self.zone)
-        return self.block.read_at if found is None else min(found, self.block.read_at)
+    def where(self) -> tuple[datetime, int]:
+        """When it was written, and the byte in the file at which the line begins.
 
-    @property
-    def offset(self) -> int:
-        """The byte in the file at which the line begins."""
-        return self.block.offset + self.log.raw_start(line_start(self.log.text, self.position))
+        The time is the one with a full date right before the mark, else that of reading, and never later than that.
+        """
+        block, log, position, zone = self
+        start = line_start(log.text, position)
+        before = log.text[max(start, position - _TIME_BYTES) : position]
+        found = _stamped(before) if zone is UTC else None
+        if found is None:
+            found = dated(before, zone=zone)
+        at = found if found is not None and found < block.read_at else block.read_at
+        return at, block.offset + log.raw_start(start)
+
+
+def _stamped(before: bytes) -> datetime | None:
+    """The time of a stamp that is all there is before a mark; quicker than looking for one in any shape."""
+    stamp = _STAMP.fullmatch(before)
+    if stamp is None:
+        return None
+    try:
+        return datetime.fromisoformat(f"{stamp[1].decode('ascii')}+00:00")
+    except ValueError:
+        return None
 
 
 def _step(told: StepText, step: int, place: _Place) -> StepSeen:
     time_s, time_ms = _real(told.step_time_s), _real(told.step_time_ms)
     if time_s is None and time_ms is not None:
         time_s = time_ms / 1000.0
+    at, offset = place.where()
     return StepSeen(
-        at=place.at,
+        at=at,
         step=step,
         total=_whole(told.total),
         step_time_s=time_s if time_s is not None and math.isfinite(time_s) and time_s > 0.0 else None,
         loss=_real(told.loss),
         grad_norm=_real(told.grad_norm),
         file=place.block.file,
-        offset=place.offset,
+        offset=offset,
     )
 
 
 def _told(mark: MarkText, place: _Place, state: ReaderState) -> tuple[ReaderState, list[ProgressMark]]:
     step, path = _whole(mark.values.get("step")), _text(mark.values.get("path"))
-    at = place.at
+    at, _ = place.where()
     if mark.told is Told.STARTS_AT:
         starting = PhaseSeen(at=at, phase=Phase.STARTING)
         if state.loaded or step != 1:
@@ -176,7 +182,9 @@ def _told(mark: MarkText, place: _Place, state: ReaderState) -> tuple[ReaderStat
 
 
 def _whole(text: bytes | None) -> int | None:
-    digits = text.replace(b",", b"") if text else b""
+    digits = text or b""
+    if b"," in digits:
+        digits = digits.replace(b",", b"")
     return int(digits) if digits.isdigit() and len(digits) <= _MOST_DIGITS else None
 
 
@@ -184,7 +192,7 @@ def _real(text: bytes | None) -> float | None:
     if not text:
         return None
     try:
-        return float(text.replace(b",", b"").rstrip(b"."))
+        return float(text.replace(b",", b"").rstrip(b".") if b"," in text else text)
     except ValueError:
         return None
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from relance.domain.encoding import decode, encode
-from relance.domain.progress import CheckpointEvent, CheckpointSeen, Phase, PhaseSeen, StepSeen
+from relance.domain.progress import CheckpointEvent, CheckpointSeen, Phase, PhaseSeen, ProgressMark, StepSeen
 from relance.progress import OwnPattern, PatternError, ProgressReader, ReaderState
 from tests.unit.progress.blocks import READ_AT, block, megatron, read, titan
 
@@ -233,3 +233,22 @@ def test_an_overlap_is_not_read_twice() -> None:
 def test_the_state_survives_writing_down() -> None:
     state, _ = ProgressReader().read(block(megatron(1).encode()), ReaderState())
     assert decode(ReaderState, json.loads(json.dumps(encode(state)))) == state
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "[2026-05-02 11:00:07.123] ", " [2026-05-02 11:00:07.123456] ", "12: [2026-05-02 11:00:07] ",
+        "7:  [2026-05-02T11:00:07.123] ", "2026-05-02 10:00:00 [2026-05-02 11:00:07.123] ", "[2026-13-02 11:00:07] ",
+        "[rank7]: [2026-05-02 11:00:07.123] ", "[2026-05-02 11:00:07.1] ", "[2026-05-02 11:00:07,123] ", "",
+    ],
+)  # fmt: skip
+def test_the_quick_way_to_a_time_and_the_general_one_are_one(before: str) -> None:
+    line = f"{before}iteration       40/     100 | lm loss: 2.0 |\n".encode()
+    (quick,) = steps(ProgressReader().read(block(line), ReaderState())[1])
+    (general,) = steps(ProgressReader(zone=timezone(timedelta(), "our own")).read(block(line), ReaderState())[1])
+    assert quick == general
+
+
+def steps(marks: tuple[ProgressMark, ...]) -> list[StepSeen]:
+    return [mark for mark in marks if isinstance(mark, StepSeen)]
