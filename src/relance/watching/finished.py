@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from relance.domain.blocks import OVERLAP_BYTES, is_cut, overlap_of, ready_bytes
-from relance.domain.faults import Scope
+from relance.domain.faults import Role, Scope
 from relance.domain.findings import Coverage, Finding, RuleHit, Sight
 from relance.domain.keys import AttemptKey, JobKey
 from relance.domain.limits import HangLimits
@@ -44,6 +44,7 @@ _JOB = JobKey(cluster="logs", raw_id="0", submitted_at=datetime(1970, 1, 1, tzin
 """The job whose logs are read, whichever it is: the time of reading must not be in any id."""
 _LOOK_BYTES = 4 * 1024 * 1024
 """So much of a log is looked at to see whether it reports steps."""
+_FAULTS = (Role.ROOT, Role.MAYBE, Role.CASCADE)
 _MOST_NOTED = 400
 _PIECE_BYTES = 1 << 20
 _POD = re.compile(r"\b[Pp]od[ /](?:[\w-]+/)?([\w.-]+)")
@@ -211,11 +212,9 @@ def cases_of(
             nodes=_nodes_of(context, count + 1),
             rank_to_node=context.places_of_run.get(count + 1, context.rank_to_node),
             job=beside.job,
-            findings=tuple(_with_pods(finding, beside.pods) for finding in run.findings)
-            or _standstill(
-                AttemptKey(job=_JOB, restart_count=count),
-                _with_own_times(run.progress, now),
-                None if over else finished.latest,
+            findings=(
+                *(_with_pods(finding, beside.pods) for finding in run.findings),
+                *_standstill(run, AttemptKey(job=_JOB, restart_count=count), now, None if over else finished.latest),
             ),
             node_views=beside.node_views,
             coverage=(*finished.coverage, *beside.coverage),
@@ -240,8 +239,11 @@ def _with_own_times(progress: Progress, now: datetime) -> Progress:
     return replace(progress, first_step_at=first, step_at=None if progress.step_at == now else progress.step_at)
 
 
-def _standstill(attempt: AttemptKey, progress: Progress, latest: datetime | None) -> tuple[Finding, ...]:
-    found = standstill_of(attempt, progress, latest)
+def _standstill(run: Shown, attempt: AttemptKey, now: datetime, latest: datetime | None) -> tuple[Finding, ...]:
+    """The finding of a hang, where no line of the run tells of a fault."""
+    if any(hit.role in _FAULTS for finding in run.findings for hit in finding.hits):
+        return ()
+    found = standstill_of(attempt, _with_own_times(run.progress, now), latest)
     return () if found is None else (found,)
 
 
