@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from relance.rules import check_pack, load_pack
 from relance.rules.entries import RuleEntry
@@ -24,8 +25,9 @@ def test_every_packaged_rule_has_its_place_on_the_page() -> None:
 def test_the_examples_of_the_how_to_load_and_their_examples_hold() -> None:
     rules, codes = re.findall(r"^```yaml\n(.*?)^```", HOW_TO, re.MULTILINE | re.DOTALL)
     pack = load_pack({**read_texts(), "site.yaml": rules, "codes.yaml": codes})
-    assert {"cache-node-lost", "xid-199"} <= set(pack.by_id)
-    assert check_pack(pack) == ()
+    own = tuple(rule for rule in pack.rules if rule.file in ("site.yaml", "codes.yaml"))
+    assert {"cache-node-lost", "xid-199"} <= {rule.id for rule in own}
+    assert check_pack(replace(pack, rules=own)) == ()  # the shipped ones are checked where they are tested
 
 
 def test_the_how_to_explains_every_field() -> None:
