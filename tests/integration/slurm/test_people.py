@@ -1,4 +1,7 @@
-"""Somebody acts between two of our calls on a real Slurm: some cases of `python -m bench slurm_people`."""
+"""Somebody acts between two of our calls on a real Slurm: some cases of `python -m bench slurm_people`.
+
+That somebody cancels between requeue and update is acceptance test 4.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,6 @@ from tests.integration.slurm.lanes import leased_lane
 
 TELLING = (
     "cancels a running attempt before our requeue",
-    "cancels between requeue and update",
     "requeues before our requeue",
 )
 

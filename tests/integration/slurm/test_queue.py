@@ -41,7 +41,7 @@ async def test_a_long_queue_is_asked_for_once_a_look_and_unchanged_jobs_are_left
         asked = counts.counts()
 
         after = {view.raw_id: view for view in (await scheduler.look()).jobs}
-        assert counts.counts() - asked == Counter({"glance": 1})
+        assert _of_a_look(counts.counts() - asked) == Counter({"glance": 1})
         assert {raw_id for raw_id, view in after.items() if view is not before[raw_id]} == set()
 
         queue.change()
@@ -49,10 +49,16 @@ async def test_a_long_queue_is_asked_for_once_a_look_and_unchanged_jobs_are_left
         later = {view.raw_id: view for view in (await scheduler.look()).jobs}
         (new,) = later.keys() - after.keys()
         assert later[new].state is JobState.PENDING
-        assert counts.counts() - asked == Counter({"glance": 1, "one job": 1})
+        assert _of_a_look(counts.counts() - asked) == Counter({"glance": 1, "one job": 1})
         assert all(later[raw_id] is view for raw_id, view in after.items())
     finally:
         await scheduler.close()
+
+
+def _of_a_look(asked: Counter[str]) -> Counter[str]:
+    """What a look asked for, but for accounting: that is asked at a pace of its own, which may fall into a look."""
+    assert asked["accounting"] <= 1, asked
+    return Counter({kind: count for kind, count in asked.items() if kind != "accounting"})
 
 
 async def _settled(scheduler: SlurmScheduler) -> dict[str, object]:

@@ -1,4 +1,7 @@
-"""A command fails on a real Slurm, or takes Relance with it: some cases of `python -m bench slurm_shims`."""
+"""A command fails on a real Slurm, or takes Relance with it: some cases of `python -m bench slurm_shims`.
+
+That Relance is killed during its requeue or before its update, and started again, is acceptance test 7.
+"""
 
 from __future__ import annotations
 
@@ -31,11 +34,6 @@ def comes_out(lane: Lane, operation: str, kind: Kind, *, again: bool = True) -> 
         wrong = run(lane, case, found, acting)
     assert found.missed == 0, f"there was no call {case.fault.name}"
     return wrong
-
-
-@pytest.mark.timeout(180)
-def test_killed_while_its_requeue_is_carried_out_it_finishes_the_restart_when_it_is_started_again(lane: Lane) -> None:
-    assert comes_out(lane, "requeue", Kind.KILL_DURING) == []
 
 
 @pytest.mark.soak
