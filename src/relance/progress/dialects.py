@@ -76,19 +76,15 @@ _TITAN_STEP = re.compile(rb"step: *([\d,]{1,15}) +loss: *" + _NUMBER + rb"(?: +g
 def megatron_steps(text: bytes) -> Iterator[tuple[int, StepText]]:
     """Step lines of Megatron-LM: ` [time] iteration 340/ 20000 | … | lm loss: 3.2E+00 | … |`."""
     found = list(_marked(text, b"iteration ", _MEGATRON_STEP))
-    for number, match in enumerate(found):
-        after = found[number + 1].start() if number + 1 < len(found) else len(text)
-        end = text.find(b"\n", match.end())
-        rest = text[match.end() - 1 : min(after, len(text) if end < 0 else end, match.end() + _MOST_LINE_BYTES)]
-        step, total = match.groups()
-        told = StepText(
-            step=step,
-            total=total,
-            loss=_number_after(rest, b"lm loss:", _MEGATRON_LM_LOSS) or _number_after(rest, b"loss:", _MEGATRON_LOSS),
-            grad_norm=_number_after(rest, b"grad norm:", _MEGATRON_NORM),
-            step_time_ms=_number_after(rest, b"elapsed time per iteration (ms):", _MEGATRON_MS),
-        )
-        yield match.start(), told
+    afters = (*(match.start() for match in found[1:]), len(text))
+    for match, after in zip(found, afters, strict=False):
+        begin, end = match.span()
+        line_end = text.find(b"\n", end, after)
+        rest = text[end - 1 : min(after if line_end < 0 else line_end, end + _MOST_LINE_BYTES)]
+        loss = _number_after(rest, b"lm loss:", _MEGATRON_LM_LOSS) or _number_after(rest, b"loss:", _MEGATRON_LOSS)
+        norm = _number_after(rest, b"grad norm:", _MEGATRON_NORM)
+        step_ms = _number_after(rest, b"elapsed time per iteration (ms):", _MEGATRON_MS)
+        yield begin, StepText(match[1], match[2], loss, norm, None, step_ms)
 
 
 def _number_after(text: bytes, label: bytes, pattern: re.Pattern[bytes]) -> bytes | None:

@@ -6,6 +6,7 @@ import math
 import re
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
+from operator import itemgetter
 from typing import NamedTuple
 
 from relance.domain.log_texts import LogText, line_start
@@ -73,9 +74,12 @@ class ProgressReader:
         dialect, steps = self._find_steps(log.text, state.dialect)
         last = state.step
         finder = self._marks_of(dialect)
-        found: list[tuple[int, StepText | MarkText]] = [*steps, *finder.find(log.text)]
+        others = list(finder.find(log.text))
+        found: list[tuple[int, StepText | MarkText]] = [*steps, *others]
+        if others:
+            found.sort(key=itemgetter(0))
         marks: list[ProgressMark] = []
-        for position, told in sorted(found, key=lambda pair: pair[0]):
+        for position, told in found:
             if position < new_from:
                 continue
             if not isinstance(told, StepText):
@@ -147,17 +151,18 @@ def _stamped(before: bytes) -> datetime | None:
 
 
 def _step(told: StepText, step: int, place: _Place) -> StepSeen:
-    time_s, time_ms = _real(told.step_time_s), _real(told.step_time_ms)
-    if time_s is None and time_ms is not None:
+    _, total, loss, grad_norm, step_time_s, step_time_ms = told
+    time_s = _real(step_time_s)
+    if time_s is None and step_time_ms is not None and (time_ms := _real(step_time_ms)) is not None:
         time_s = time_ms / 1000.0
     at, offset = place.where()
     return StepSeen(
         at=at,
         step=step,
-        total=_whole(told.total),
-        step_time_s=time_s if time_s is not None and math.isfinite(time_s) and time_s > 0.0 else None,
-        loss=_real(told.loss),
-        grad_norm=_real(told.grad_norm),
+        total=_whole(total),
+        step_time_s=time_s if time_s is not None and 0.0 < time_s < math.inf else None,
+        loss=_real(loss),
+        grad_norm=_real(grad_norm),
         file=place.block.file,
         offset=offset,
     )
