@@ -13,13 +13,14 @@ from relance.attribution.fingerprints import fingerprint
 from relance.attribution.firsts import evidence_of
 from relance.attribution.hosts import host_explanations, node_explanations
 from relance.attribution.intents import intent
+from relance.attribution.levels import level_of
 from relance.attribution.placing import clues_of
 from relance.attribution.proofs import death_is_proven, in_job_restart_at, last_root_at, proof_of
 from relance.attribution.remedies import Prescription, prescribe
 from relance.attribution.symptoms import words
 from relance.domain.faults import FaultDomain, Remedy, RestartHint, Role, Scope
 from relance.domain.findings import Certainty, FindingKind, Sight
-from relance.domain.verdicts import CaseFile, RunnerUp, Verdict
+from relance.domain.verdicts import Basis, CaseFile, RunnerUp, Verdict
 
 _SURE_OF_A_HOST = 0.75
 """The weight from which on a host's row counts although the job goes on: such a GPU will not come back."""
@@ -39,13 +40,15 @@ def attribute(case: CaseFile) -> Verdict:
     proof = proof_of(case)
     missing = sentences.gaps(case)
     blind = any(item.sight is not Sight.SEEN for item in case.coverage)
+    level = level_of(best.confidence * (_UNSURE_WITHOUT_SIGHT if blind else 1.0))
     return Verdict(
         domain=best.domain,
         cause=best.cause,
         summary=sentences.summary(best),
         remedy=prescription.remedy,
         remedy_reason=prescription.reason,
-        confidence=round(best.confidence * (_UNSURE_WITHOUT_SIGHT if blind else 1.0), 2),
+        confidence=level.stated,
+        basis=Basis(level=level.name, right=level.right, of=level.of),
         fingerprint=mark,
         suspects=best.suspects,
         evidence=evidence_of(best, ranked[1:], clues),
@@ -123,7 +126,7 @@ def _unharmed(cause: str, because: str, clues: tuple[Clue, ...], domain: FaultDo
         domain=domain,
         cause=cause,
         hint=RestartHint.NOTHING,
-        confidence=0.8 if domain is FaultDomain.NONE else 0.6,
+        confidence=0.65 if domain is FaultDomain.NONE else 0.6,
         because=because,
         clues=clues[:1],
     )

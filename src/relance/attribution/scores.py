@@ -39,6 +39,8 @@ class Answer:
     suspects: frozenset[str] = frozenset()
     file: str | None = None
     line: int | None = None
+    level: str = ""
+    """The level of confidence by its name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

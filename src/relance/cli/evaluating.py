@@ -88,6 +88,7 @@ def _answer(found: Diagnosis) -> Answer:
         suspects=frozenset(suspect.node for suspect in verdict.suspects),
         file=first.file if first is not None else None,
         line=first.line if first is not None else None,
+        level=verdict.basis.level if verdict.basis is not None else "",
     )
 
 

@@ -69,6 +69,15 @@ class Opinion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Basis:
+    """What a confidence rests on: its level, and how many of `of` answers of this level were right on known cases."""
+
+    level: str
+    right: int
+    of: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """What happened, where, whose fault it is, and what would help.
 
@@ -86,6 +95,8 @@ class Verdict:
     suspects: tuple[Suspect, ...] = ()
     evidence: tuple[RuleHit, ...] = ()
     runner_up: RunnerUp | None = None
+    basis: Basis | None = None
+    """What the confidence rests on; None in verdicts of older releases."""
     gaps: tuple[str, ...] = ()
     proven_death: bool = False
     restart_limit_without_progress: int | None = None

@@ -652,7 +652,8 @@ def test_the_exit_alone_is_no_proof_of_more_than_an_end() -> None:
     ended = finding(kind=FindingKind.EXIT, signs=frozenset({Sign.PROCESS_DEATH}))
     verdict = attribute(case(findings=(ended,)))
     assert verdict.proven_death
-    assert verdict.confidence < 0.5
+    assert verdict.basis is not None
+    assert verdict.basis.level == "very low"
 
 
 def test_a_mistake_in_a_setting_is_the_jobs_own_not_a_persons_wish() -> None:
@@ -718,6 +719,7 @@ def test_logs_in_which_nothing_was_recognised_are_no_proof_of_health() -> None:
     verdict = attribute(case(job=None, findings=(), progress=None))
     assert verdict.remedy is Remedy.NONE
     assert verdict.cause == "nothing_recognised"
-    assert verdict.confidence < 0.5
+    assert verdict.basis is not None
+    assert verdict.basis.level == "very low"
     trained = attribute(case(job=None, findings=(), progress=trained_until(60)))
     assert trained.cause == "healthy"
