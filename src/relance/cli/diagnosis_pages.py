@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from relance.attribution import faults_sentence
 from relance.attribution.setaside import Reason
 from relance.cli.diagnosing import Diagnosis
-from relance.cli.diagnosis_reports import outcome, symptom, what_to_do, would_help
+from relance.cli.diagnosis_reports import outcome, symptom, what_to_do, whose_fault, would_help
 from relance.cli.quotes import show_quote
 from relance.cli.screens import Screen
 from relance.domain.faults import Remedy
@@ -42,7 +41,7 @@ _WHY_IGNORED = {
 def show(screen: Screen, found: Diagnosis) -> None:
     """The answer as a page of a screen."""
     verdict, progress = found.verdict, found.progress
-    screen.sentence("whose fault", faults_sentence(verdict), "bad" if verdict.remedy is Remedy.STOP else "")
+    screen.sentence("whose fault", whose_fault(verdict), "bad" if verdict.remedy is Remedy.STOP else "")
     screen.sentence("what to do", what_to_do(verdict, progress), _TONES.get(verdict.remedy, "busy"))
     screen.sentence("decision", f"{verdict.remedy.value} (limits of a site are not applied)")
     screen.sentence("how sure", f"{wordings.confidence(verdict.confidence)} ({verdict.confidence:.2f})")
@@ -123,5 +122,3 @@ def _show_doubts(screen: Screen, found: Diagnosis) -> None:
         screen.sentence("not seen", f"{len(verdict.gaps) - _MOST_GAPS} more: see --json", "quiet")
     for what in would_help(found):
         screen.sentence("would help", what)
-    if found.progress.step is None and not verdict.evidence:
-        screen.sentence("not seen", "neither a step nor a fault was recognised in these logs: no proof of good health")

@@ -18,6 +18,8 @@ from relance.domain.verdicts import RunnerUp, Strength, Suspect, Verdict
 from relance.domain.views import JobState, JobView
 from relance.recovery import wordings
 
+_NOTHING = "nothing_recognised"
+_NOTHING_SEEN = "It cannot be told: neither a step nor a fault was recognised in what was read."
 _DOUBT = 0.5
 """Below this an answer is a guess."""
 _WEAK = 0.5
@@ -80,7 +82,7 @@ def symptom(diagnosis: Diagnosis) -> str:
 def explanation(diagnosis: Diagnosis) -> tuple[str, ...]:
     """Two or three sentences: whose fault it is, where it first shows, and what to do."""
     verdict = diagnosis.verdict
-    told = [faults_sentence(verdict)]
+    told = [whose_fault(verdict)]
     if verdict.evidence:
         told.append(f"It first shows in {_where(verdict.evidence[0])}.")
     else:
@@ -89,8 +91,15 @@ def explanation(diagnosis: Diagnosis) -> tuple[str, ...]:
     return tuple(told)
 
 
+def whose_fault(verdict: Verdict) -> str:
+    """Whose fault it is, in a sentence; of files that tell nothing it is not said that all is well."""
+    return _NOTHING_SEEN if verdict.cause == _NOTHING else faults_sentence(verdict)
+
+
 def what_to_do(verdict: Verdict, progress: Progress) -> str:
     """The decision as advice to a person."""
+    if verdict.cause == _NOTHING:
+        return "Give it more to read."
     nodes = wordings.nodes([suspect.node for suspect in verdict.suspects]) if verdict.suspects else "the suspects"
     saved = progress.checkpoint_durable
     start = "Start it again" + (f" from the checkpoint of step {wordings.steps(saved)}" if saved is not None else "")
@@ -110,11 +119,7 @@ def what_to_do(verdict: Verdict, progress: Progress) -> str:
 def would_help(diagnosis: Diagnosis) -> tuple[str, ...]:
     """What to put beside the logs, where they do not suffice for an answer; nothing where they do."""
     verdict = diagnosis.verdict
-    if (
-        verdict.domain is not FaultDomain.UNKNOWN
-        and verdict.confidence >= _DOUBT
-        and verdict.cause != "nothing_recognised"
-    ):
+    if verdict.domain is not FaultDomain.UNKNOWN and verdict.confidence >= _DOUBT and verdict.cause != _NOTHING:
         return ()
     lacking = {
         "the job's own output": Scope.APPLICATION not in diagnosis.scopes,

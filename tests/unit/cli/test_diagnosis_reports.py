@@ -156,3 +156,11 @@ def test_where_it_cannot_be_told_it_is_said_what_would_help(means: Means, tmp_pa
     assert "sacct -j JOB --json" in told
     assert "context.yaml" in told
     assert "output" not in told, "that is there"
+
+
+def test_of_files_that_tell_nothing_it_is_not_said_that_all_is_well(means: Means, tmp_path: Path) -> None:
+    (tmp_path / "job.log").write_text("hello\n")
+    report = report_of(diagnosis_of(files_of((tmp_path,)), Context(), means, NOW))
+    assert (report["cause"], report["decision"]) == ("nothing_recognised", "none")
+    assert str(report["explanation"]).startswith("It cannot be told")
+    assert report["would_help"]
