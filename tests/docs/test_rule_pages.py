@@ -18,7 +18,8 @@ HOW_TO = (ROOT / "docs" / "how-to" / "write-a-rule.md").read_text(encoding="utf-
 def test_every_packaged_rule_has_its_place_on_the_page() -> None:
     pack = load_pack(read_texts())
     page = render(pack)
-    assert [rule.id for rule in pack.rules if f"### {rule.id}\n" not in page] == []
+    every = (*pack.rules, *pack.derived, *pack.metrics)
+    assert [rule.id for rule in every if f"\n| `{rule.id}` |" not in page] == []
     assert [name for name in CAPTURES if f"| `{name}` |" not in page] == []
 
 

@@ -12,7 +12,8 @@ from relance.cli.packs import pack_of
 from relance.cli.screens import Screen
 from relance.domain.faults import FaultDomain, Scope
 from relance.recovery import wordings
-from relance.rules.formats import Rule
+from relance.rules.formats import DerivedRule, Rule
+from relance.rules.metric_rules import MetricRule
 
 _CONFIG = click.option(
     "--config", type=click.Path(path_type=Path), help="Settings whose own rules count too; default: $RELANCE_CONFIG."
@@ -34,11 +35,11 @@ def rules() -> None:
 def list_rules(*, domain: str | None, scope: str | None, config: Path | None, as_json: bool) -> None:
     """List the rules in force."""
     pack, screen = pack_of(config, ()), Screen(as_json=as_json)
+    every: tuple[Rule | MetricRule | DerivedRule, ...] = (*pack.rules, *pack.metrics, *pack.derived)
     wanted = tuple(
         rule
-        for rule in pack.rules
-        if (domain is None or rule.domain.value == domain)
-        and (scope is None or scope in {item.value for item in rule.scopes})
+        for rule in every
+        if (domain is None or rule.domain.value == domain) and (scope is None or scope in _scopes(rule))
     )
     if as_json:
         screen.data(wanted)
@@ -46,18 +47,18 @@ def list_rules(*, domain: str | None, scope: str | None, config: Path | None, as
     screen.table(
         ("rule", "domain", "role", "restart", "scopes", "title"),
         (
-            (
-                rule.id,
-                rule.domain.value,
-                rule.role.value,
-                rule.restart.value,
-                ", ".join(sorted(item.value for item in rule.scopes)),
-                rule.title,
-            )
+            (rule.id, rule.domain.value, rule.role.value, rule.restart.value, ", ".join(_scopes(rule)), rule.title)
             for rule in wanted
         ),
         empty="no rule is like that",
     )
+
+
+def _scopes(rule: Rule | MetricRule | DerivedRule) -> tuple[str, ...]:
+    """The kinds of log, or the other sources, in which a rule counts."""
+    if isinstance(rule, Rule):
+        return tuple(sorted(item.value for item in rule.scopes))
+    return (rule.scope.value if isinstance(rule, DerivedRule) else Scope.METRICS.value,)
 
 
 @rules.command("show")
@@ -68,6 +69,10 @@ def show(*, rule_id: str, config: Path | None, as_json: bool) -> None:
     """Show one rule with its pattern and its examples."""
     pack, screen = pack_of(config, ()), Screen(as_json=as_json)
     rule = pack.by_id.get(rule_id)
+    other = pack.derived_by_id.get(rule_id) or next((each for each in pack.metrics if each.id == rule_id), None)
+    if rule is None and other is not None:
+        _show_other(screen, other)
+        return
     if rule is None:
         hint = "it is switched off in the settings" if rule_id in pack.off else "relance rules list"
         raise FailureError(f"no rule {rule_id!r} is in force", hint, ExitCode.NOT_FOUND)
@@ -178,6 +183,25 @@ def explain(*, line: str | None, config: Path | None, as_json: bool) -> None:
         screen.line(f"  counts {where}" if each.counts else f"  does not count: {where}", "quiet")
         for name, value in each.captures.items():
             screen.line(f"  {name} = {value}", "quiet")
+
+
+def _show_other(screen: Screen, rule: MetricRule | DerivedRule) -> None:
+    """A rule that no pattern tells."""
+    if screen.as_json:
+        screen.data(rule)
+        return
+    screen.fact("rule", f"{rule.id}: {rule.title}")
+    screen.fact(
+        "says", f"{rule.domain.value}, {wordings.name(rule.symptom)}, as {rule.role.value}, weight {rule.weight:g}"
+    )
+    screen.fact("points at", rule.suspect.value)
+    screen.fact("restart", rule.restart.value)
+    screen.fact("in", ", ".join(_scopes(rule)))
+    if isinstance(rule, MetricRule):
+        limits = ", ".join(f"{each:g}" for each in rule.when.limits)
+        screen.fact("series", ", ".join(rule.series))
+        screen.fact("condition", f"{wordings.name(rule.when.test.value)} {limits}, for {rule.for_s:g} s")
+    screen.fact("source", rule.source)
 
 
 def _facts(rule: Rule) -> tuple[tuple[str, str], ...]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from relance.domain.faults import RestartHint, SuspectKind
 from relance.rules.formats import CAPTURES, DerivedRule, Pack, Rule
+from relance.rules.metric_rules import MetricRule
 
 _SUSPECTS = {
     SuspectKind.SELF: "the node that logged it",
@@ -25,10 +28,11 @@ _RESTARTS = {
 _HEAD = """\
 # Rules
 
-What Relance recognises in logs. Each rule is data: a pattern, what a hit may mean, and lines that it must and must not
-match. [Write a rule](../how-to/write-a-rule.md) explains the fields, and how a site adds rules, changes a weight or
-switches a rule off. What a hit *means* in the light of all others is decided by attribution; a line may open an
-incident, it never ends a running job.
+What Relance recognises in logs and metrics: {count} rules. Each is data: a pattern or a condition, what a hit may mean,
+and lines that it must and must not match. `relance rules show ID` prints a rule whole, and
+`relance rules explain-line LINE` says which match a line. [Write a rule](../how-to/write-a-rule.md) explains the
+fields, and how a site adds rules, changes a weight or switches a rule off. What a hit *means* in the light of all
+others is decided by attribution; a line may open an incident, it never ends a running job.
 
 A pattern is RE2 syntax over bytes and is looked for within one line. *Where* says in which logs the rule counts: an Xid
 that a program prints is not an Xid. *Weight* is how much a hit alone tells, from 0 to 1. Times without an offset are
@@ -38,13 +42,19 @@ read as UTC.
 
 def render(pack: Pack) -> str:
     """The page, in Markdown."""
-    parts = [_HEAD, _captures()]
+    parts = [_HEAD.format(count=len(pack.rules) + len(pack.derived) + len(pack.metrics)), _captures()]
     for group, about in pack.groups.items():
         rules = [rule for rule in pack.rules if rule.group == group]
         if rules:
-            parts.append(_group(group, about, rules))
+            parts.append(_table(group.capitalize(), about, [(_where(rule), rule) for rule in rules]))
+    if pack.metrics:
+        about = (
+            "Conditions over samples of metrics: what is asked of which series. Such a sample is a sign, never a line."
+        )
+        parts.append(_table("Metrics", about, [(_asked(rule), rule) for rule in pack.metrics]))
     if pack.derived:
-        parts.append(_derived(pack.derived))
+        about = "Computed from several lines, or read from a dump: no pattern tells them."
+        parts.append(_table("Derived signs", about, [(rule.scope.value, rule) for rule in pack.derived]))
     return "\n".join(parts)
 
 
@@ -54,34 +64,15 @@ def _captures() -> str:
     return "\n".join([*head, "| capture | meaning |", "| --- | --- |", *rows, ""])
 
 
-def _group(name: str, about: str, rules: list[Rule]) -> str:
-    lines = [f"## {name.capitalize()}", "", about, ""]
-    lines += [
-        "| rule | symptom | domain | role | suspect | another try | weight |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
-    ]
-    lines += [_row(rule) for rule in rules]
-    lines.append("")
-    for rule in rules:
-        lines += _section(rule)
-    return "\n".join(lines)
-
-
-def _derived(rules: tuple[DerivedRule, ...]) -> str:
-    lines = ["## Derived signs", "", "Computed from several lines, or read from a dump: no pattern tells them.", ""]
-    lines += ["| rule | what it is | symptom | domain | role | suspect | another try | weight | source |"]
+def _table(name: str, about: str, rules: Sequence[tuple[str, Rule | DerivedRule | MetricRule]]) -> str:
+    lines = [f"## {name}", "", about, ""]
+    lines += ["| rule | what it is | symptom | domain | role | suspect | another try | weight | where |"]
     lines += ["| --- | --- | --- | --- | --- | --- | --- | --- | --- |"]
-    lines += [
-        f"| `{rule.id}` | {rule.title} | {' | '.join(_cells(rule))} | {rule.source} |" for rule in rules
-    ]  # fmt: skip
+    lines += [f"| `{rule.id}` | {' | '.join([_escaped(rule.title), *_cells(rule), where])} |" for where, rule in rules]
     return "\n".join([*lines, ""])
 
 
-def _row(rule: Rule) -> str:
-    return f"| {' | '.join([f'[`{rule.id}`](#{rule.id})', *_cells(rule)])} |"
-
-
-def _cells(rule: Rule | DerivedRule) -> list[str]:
+def _cells(rule: Rule | DerivedRule | MetricRule) -> list[str]:
     return [
         f"`{rule.symptom}`",
         rule.domain.value,
@@ -92,32 +83,14 @@ def _cells(rule: Rule | DerivedRule) -> list[str]:
     ]
 
 
-def _section(rule: Rule) -> list[str]:
-    where = ", ".join(sorted(scope.value for scope in rule.scopes))
-    told = " ".join([f"{rule.title}. Where: {where}. Source: {rule.source}.", *_notes(rule)])
-    lines = [f"pattern:  {rule.pattern}", *_shown("match:    ", rule.hit), *_shown("no match: ", rule.miss)]
-    return [f"### {rule.id}", "", told, "", "```text", *lines, "```", ""]
+def _where(rule: Rule) -> str:
+    return ", ".join(sorted(scope.value for scope in rule.scopes))
 
 
-def _notes(rule: Rule) -> list[str]:
-    notes = []
-    if rule.ignore_case:
-        notes.append("Letters match in either case.")
-    if rule.fallback:
-        notes.append("Counts only on lines that no other rule matches.")
-    if rule.traceback:
-        notes.append("Tried on the last line of a Python traceback only.")
-    if rule.table:
-        notes.append("Takes host, rank and time from the lines of the failure table above it.")
-    notes += [f"Beside {', '.join(f'`{each}`' for each in one.rules)} it is {one.role.value}." for one in rule.beside]
-    notes += [f"{name.replace('-', ' ').capitalize()}: {text}." for name, text in rule.details.items()]
-    if rule.signs:
-        names = ", ".join(f"`{sign.value}`" for sign in sorted(rule.signs, key=lambda each: each.value))
-        notes.append(f"An independent sign: {names}.")
-    return notes
+def _asked(rule: MetricRule) -> str:
+    asked = rule.when.test.value.replace("_", " ")
+    return f"`{rule.series[0]}` {asked} {', '.join(f'{each:g}' for each in rule.when.limits)}".strip()
 
 
-def _shown(label: str, examples: tuple[str, ...]) -> list[str]:
-    """Each example after its label; further lines of one stand below its first."""
-    indent = "\n" + " " * len(label)
-    return [label + example.rstrip("\n").replace("\n", indent) for example in examples]
+def _escaped(text: str) -> str:
+    return text.replace("|", "\\|")
