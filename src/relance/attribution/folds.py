@@ -53,8 +53,8 @@ def _promise(case: CaseScore, others: Sequence[CaseScore]) -> float:
 
 
 def level_of(case: CaseScore) -> str:
-    """The stated confidence, to a tenth."""
-    return f"{case.answer.confidence:.1f}"
+    """The stated confidence, and the level that it stands for where it has a name."""
+    return f"{case.answer.confidence:.2f} {case.answer.level}".rstrip()
 
 
 def _share(answers: Iterable[bool]) -> float:

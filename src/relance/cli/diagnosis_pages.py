@@ -44,7 +44,7 @@ def show(screen: Screen, found: Diagnosis) -> None:
     screen.sentence("whose fault", whose_fault(verdict), "bad" if verdict.remedy is Remedy.STOP else "")
     screen.sentence("what to do", what_to_do(verdict, progress), _TONES.get(verdict.remedy, "busy"))
     screen.sentence("decision", f"{verdict.remedy.value} (limits of a site are not applied)")
-    screen.sentence("how sure", f"{wordings.confidence(verdict.confidence)} ({verdict.confidence:.2f})")
+    screen.sentence("how sure", _how_sure(verdict))
     for suspect in verdict.suspects:
         doubt = "" if suspect.strength is Strength.HARD else ", weak evidence"
         screen.sentence("suspect", f"{suspect.node}: {suspect.reason}{doubt}")
@@ -54,6 +54,15 @@ def show(screen: Screen, found: Diagnosis) -> None:
     screen.sentence("it ended as", outcome(found.job))
     screen.sentence("progress", _progress(progress))
     _show_doubts(screen, found)
+
+
+def _how_sure(verdict: Verdict) -> str:
+    basis = verdict.basis
+    if basis is None or not basis.of:
+        return f"{wordings.confidence(verdict.confidence)} ({verdict.confidence:.2f})"
+    return (
+        f"{basis.level} ({verdict.confidence:.2f}): {basis.right} of {basis.of} such answers on known cases were right"
+    )
 
 
 def _show_evidence(screen: Screen, verdict: Verdict) -> None:

@@ -14,14 +14,14 @@ from relance.domain.encoding import encode
 from relance.domain.faults import FaultDomain, Remedy, Scope
 from relance.domain.findings import Coverage, FindingKind, RuleHit
 from relance.domain.progress import Phase, Progress
-from relance.domain.verdicts import RunnerUp, Strength, Suspect, Verdict
+from relance.domain.verdicts import Basis, RunnerUp, Strength, Suspect, Verdict
 from relance.domain.views import JobState, JobView
 from relance.recovery import wordings
 
 _NOTHING = "nothing_recognised"
 _NOTHING_SEEN = "It cannot be told: neither a step nor a fault was recognised in what was read."
-_DOUBT = 0.5
-"""Below this an answer is a guess."""
+_DOUBTFUL = ("low", "very low")
+"""Levels of confidence at which an answer is a guess."""
 _WEAK = 0.5
 """Weak evidence against a node counts at its second time: half the confidence."""
 _SEEN_FIRST = (FindingKind.EXIT, FindingKind.CRASH, FindingKind.HANG)
@@ -45,6 +45,7 @@ def report_of(diagnosis: Diagnosis) -> Data:
         "suspects": [_suspect(each, verdict) for each in verdict.suspects],
         "first_evidence": None if first is None else _place(first),
         "confidence": verdict.confidence,
+        "basis": _basis(verdict.basis),
         "runner_up": _runner_up(verdict.runner_up),
         "explanation": " ".join(explanation(diagnosis)),
         "summary": verdict.summary,
@@ -118,8 +119,7 @@ def what_to_do(verdict: Verdict, progress: Progress) -> str:
 
 def would_help(diagnosis: Diagnosis) -> tuple[str, ...]:
     """What to put beside the logs, where they do not suffice for an answer; nothing where they do."""
-    verdict = diagnosis.verdict
-    if verdict.domain is not FaultDomain.UNKNOWN and verdict.confidence >= _DOUBT and verdict.cause != _NOTHING:
+    if not _is_doubtful(diagnosis.verdict):
         return ()
     lacking = {
         "the job's own output": Scope.APPLICATION not in diagnosis.scopes,
@@ -129,6 +129,11 @@ def would_help(diagnosis: Diagnosis) -> tuple[str, ...]:
         "context.yaml with its nodes, and which ranks ran where": not diagnosis.nodes,
     }
     return tuple(what for what, is_lacking in lacking.items() if is_lacking)
+
+
+def _is_doubtful(verdict: Verdict) -> bool:
+    level = verdict.basis.level if verdict.basis is not None else wordings.confidence(verdict.confidence)
+    return verdict.domain is FaultDomain.UNKNOWN or verdict.cause == _NOTHING or level in _DOUBTFUL
 
 
 def _clause(verdict: Verdict) -> str:
@@ -182,6 +187,10 @@ def _runner_up(other: RunnerUp | None) -> Data | None:
     if other is None:
         return None
     return {"domain": other.domain.value, "cause": other.cause, "because": other.reason}
+
+
+def _basis(basis: Basis | None) -> Data | None:
+    return None if basis is None else {"level": basis.level, "right": basis.right, "of": basis.of}
 
 
 def _ignored(row: SetAside) -> Data:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from relance.attribution.folds import Fold, folds_of, level_of
+from relance.attribution.folds import Fold, folds_of
 from relance.attribution.scores import CaseScore, Scores, scores_of
 from relance.cli.evaluating import Evaluation
 from relance.cli.screens import Screen
@@ -20,6 +20,7 @@ def report_of(found: Mapping[str, Evaluation], folds: int) -> Data:
     every = _every(found)
     return {
         "scores": _scores(scores_of(every)),
+        "calibration": _calibration(every),
         "folders": {name: _scores(scores_of(each.scored)) for name, each in found.items()},
         "folds": [_fold(fold) for fold in folds_of(every, folds)],
         "wrong": [
@@ -40,7 +41,11 @@ def show(screen: Screen, found: Mapping[str, Evaluation], folds: int) -> None:
     rows += [(_ALL, scores_of(every))] if len(rows) > 1 else []
     screen.table(("measure", *(f"#{name}" for name, _ in rows)), _table([scores for _, scores in rows]), empty="")
     screen.line()
-    screen.table(("confidence", "#cases", "#right"), _calibration(every), empty="no case could be scored")
+    screen.table(
+        ("#confidence", "level", "#cases", "#right"),
+        ((f"{row['confidence']:.2f}", *map(str, list(row.values())[1:])) for row in _calibration(every)),
+        empty="no case could be scored",
+    )
     told = folds_of(every, folds)
     if told:
         screen.line()
@@ -73,10 +78,6 @@ def _scores(scores: Scores) -> Data:
         "acted_on_healthy": scores.acted_on_healthy,
         "false_stops": scores.false_stops,
         "hopeless_restarts": scores.hopeless_restarts,
-        "calibration": [
-            {"confidence": float(said), "cases": cases, "right": right}
-            for said, (cases, right) in scores.calibration.items()
-        ],
     }
 
 
@@ -108,12 +109,15 @@ def _table(scores: Sequence[Scores]) -> list[tuple[str, ...]]:
     return [(title, *(_shown(getattr(each, name)) for each in scores)) for name, title in _ROWS]
 
 
-def _calibration(cases: Sequence[CaseScore]) -> list[tuple[str, ...]]:
-    """The stated confidences to a tenth, with how many answers had them and how many of those were right."""
-    levels: dict[str, list[bool]] = {}
+def _calibration(cases: Sequence[CaseScore]) -> list[Data]:
+    """Each stated confidence, with how many answers had it and how many of those were right."""
+    stated: dict[tuple[float, str], list[bool]] = {}
     for case in cases:
-        levels.setdefault(level_of(case), []).append(case.right)
-    return [(said, str(len(right)), str(sum(right))) for said, right in sorted(levels.items())]
+        stated.setdefault((case.answer.confidence, case.answer.level), []).append(case.right)
+    return [
+        {"confidence": confidence, "level": level, "cases": len(right), "right": sum(right)}
+        for (confidence, level), right in sorted(stated.items())
+    ]
 
 
 def _shown(value: float | None) -> str:

@@ -76,6 +76,7 @@ def test_the_page_names_every_key_in_its_order_and_no_other(report: dict[str, An
     assert keys_of("`progress`") == list(report["progress"])
     assert list(report["coverage"][0]) == list(report["left_out"][0]) == ["source", "sight", "note"]
     assert list(report["runner_up"]) == ["domain", "cause", "because"]
+    assert list(report["basis"]) == ["level", "right", "of"]
 
 
 def test_the_page_has_every_reason_to_set_a_line_aside() -> None:

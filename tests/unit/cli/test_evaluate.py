@@ -76,7 +76,7 @@ def test_right_answers_score_one(folder: Path) -> None:
 
 def test_each_stated_confidence_has_its_number_and_how_many_were_right(folder: Path) -> None:
     case(folder / "c-wrong", EXCLUDE.replace("hardware", "storage"), job=STEPS, dmesg_n2=XID)
-    levels = report(str(folder))["scores"]["calibration"]
+    levels = report(str(folder))["calibration"]
     assert sum(level["cases"] for level in levels) == 3
     assert sum(level["right"] for level in levels) == 2
     assert [level["confidence"] for level in levels] == sorted(level["confidence"] for level in levels)
