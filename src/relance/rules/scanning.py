@@ -109,6 +109,7 @@ class Scanner:
         self._zone = zone
         self._parts: dict[Scope, _Part] = {}
         self._compiling = Lock()
+        self._others: dict[tuple[str, ...], Engine] = {}
         self._matchers = LineMatchers({rule.id: _pattern(rule) for rule in pack.rules})
 
     @property
@@ -118,7 +119,10 @@ class Scanner:
 
     def finder_of(self, patterns: Sequence[str]) -> Engine:
         """An engine of the same kind for other patterns."""
-        return self._engine([Pattern(text=pattern) for pattern in patterns])
+        wanted = tuple(patterns)
+        if wanted not in self._others:
+            self._others[wanted] = self._engine([Pattern(text=pattern) for pattern in wanted])
+        return self._others[wanted]
 
     def prepare(self) -> None:
         """Compile the rules for the logs of jobs and kernels now, and not when the first one is scanned."""

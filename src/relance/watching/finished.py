@@ -18,13 +18,13 @@ from relance.domain.verdicts import CaseFile, Presence
 from relance.domain.views import Assignment
 from relance.ports.sources import Reading
 from relance.progress import ProgressReader, ReaderState
-from relance.rules import Pack, Scanner, ScanState
+from relance.rules import Engine, Pack, Scanner, ScanState
 from relance.watching.evidence.contexts import Context, ContextError, context_of
 from relance.watching.evidence.gathering import CaseEvidence
 from relance.watching.evidence.logs import FinishedLog, named
 from relance.watching.hearing import Ears
 from relance.watching.pipelines import Memory, Pipeline, new_memory, signs_of
-from relance.watching.runs import Start, starts_of
+from relance.watching.runs import PATTERNS, Start, starts_of
 from relance.watching.standstills import standstill_of
 
 __all__ = [
@@ -107,7 +107,7 @@ def read_finished(
     reading = _Reading(pipeline, case, ears, now)
     lines = [log for log in logs if log.scope is not Scope.NOTES]
     ordered = sorted(lines, key=lambda log: _order(log, pipeline.reader, now))
-    repeated, starts = _repeated(ordered, now)
+    repeated, starts = _repeated(ordered, scanner.finder_of(PATTERNS), now)
     common = reading.shown([block for log in ordered if log is not repeated for block in (blocks_of(log, now),)])
     runs = [common]
     if repeated is not None:
@@ -166,10 +166,12 @@ class _Reading:
         return Shown(findings=(*findings, *outcome.findings), progress=outcome.progress)
 
 
-def _repeated(logs: Iterable[FinishedLog], now: datetime) -> tuple[FinishedLog | None, tuple[Start, ...]]:
+def _repeated(
+    logs: Iterable[FinishedLog], engine: Engine, now: datetime
+) -> tuple[FinishedLog | None, tuple[Start, ...]]:
     """The output that holds most runs, if any holds several, and where these begin."""
     outputs = [log for log in logs if log.scope is Scope.APPLICATION]
-    found = [(log, starts_of(blocks_of(log, now))) for log in outputs]
+    found = [(log, starts_of(blocks_of(log, now), engine)) for log in outputs]
     log, starts = max(found, key=lambda pair: len(pair[1]), default=(None, ()))
     return (log, starts) if starts else (None, ())
 

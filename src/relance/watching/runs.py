@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from relance.domain.log_texts import LogText
 from relance.domain.observations import LogBlock
-from relance.rules.engines import Re2Engine
+from relance.rules.engines import Engine, Re2Engine
 from relance.rules.patterns import LineMatcher, Pattern
 
 MOST_RUNS = 50
@@ -31,7 +31,9 @@ _UNNUMBERED = (
     r"^[ \t]{0,8}={2,80}[^=\n]{0,80}\b(?i:start|restart|relaunch|resubmit|rerun|resume)(?:ed|s)?\b"
     r"[^=\n]{0,80}={2,80}[ \t]*$"
 )
-_PATTERNS = tuple(Pattern(text=text) for text in (_BANNER, *_LAUNCHES, _UNNUMBERED))
+PATTERNS = (_BANNER, *_LAUNCHES, _UNNUMBERED)
+"""What tells that a run may begin."""
+_PATTERNS = tuple(Pattern(text=text) for text in PATTERNS)
 _ON_NODE = re.compile(rb"\bon (?:node )?([A-Za-z][\w.-]*\d)(?=[\s)\]=-]|$)")
 
 
@@ -44,12 +46,13 @@ class Start:
     node: str | None = None
 
 
-def starts_of(blocks: Iterable[LogBlock]) -> tuple[Start, ...]:
+def starts_of(blocks: Iterable[LogBlock], engine: Engine | None = None) -> tuple[Start, ...]:
     """Where further runs begin in one output, in order; empty where there is only one.
 
     Banners count first; what launchers print only where there are none, since a run may restart its workers in itself.
+    `engine` finds lines by `PATTERNS`; None: RE2.
     """
-    engine, matchers = Re2Engine(_PATTERNS), [LineMatcher(pattern) for pattern in _PATTERNS]
+    engine, matchers = engine or Re2Engine(_PATTERNS), [LineMatcher(pattern) for pattern in _PATTERNS]
     banners: list[Start] = []
     launches: list[Start] = []
     unnumbered: list[Start] = []
