@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from click.testing import CliRunner, Result
 
 from relance.cli import diagnosing
 from relance.cli.main import main
+from tests.layers import ROOT
 
 STEPS = "".join(f" iteration {number:8d}/ 1000 | elapsed time per iteration (ms): 900.0 |\n" for number in range(1, 40))
 BUG = (
@@ -72,6 +74,14 @@ def test_right_answers_score_one(folder: Path) -> None:
     assert {scores[name] for name in measures} == {1.0}
     assert (scores["acted_on_healthy"], scores["false_stops"], scores["hopeless_restarts"]) == (0, 0, 0)
     assert (found["wrong"], found["unreadable"]) == ([], [])
+
+
+def test_the_page_names_every_key_in_its_order(folder: Path) -> None:
+    page = (ROOT / "docs" / "reference" / "diagnose.md").read_text(encoding="utf-8")
+    table = page.split("## The scores of `relance evaluate`", 1)[1]
+    found = report(str(folder))
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == list(found)
+    assert [name for name in found["scores"] if f"`{name}`" not in table] == []
 
 
 def test_each_stated_confidence_has_its_number_and_how_many_were_right(folder: Path) -> None:
