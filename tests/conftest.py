@@ -10,6 +10,7 @@ from hypothesis import settings
 
 from tests.components.mariadb import mariadb_server, mariadb_url
 from tests.components.slurm import lease_nodes, private_slurm, slurm_cluster, slurm_nodes
+from tests.groups import GroupScheduling
 
 __all__ = ["lease_nodes", "mariadb_server", "mariadb_url", "private_slurm", "slurm_cluster", "slurm_nodes"]
 
@@ -24,6 +25,12 @@ structlog.configure(
         structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback),
     ]
 )
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> GroupScheduling | None:
+    """Send groups of tests to one process each."""
+    return GroupScheduling(config, log) if config.getvalue("dist") == "loadgroup" else None
 
 
 @pytest.fixture(autouse=True)

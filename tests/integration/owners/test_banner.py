@@ -27,8 +27,6 @@ from tests.served.worlds import World, progress, world
 ADA, EVE = 1000, 1001
 PATH = "/usr/bin:/bin"
 
-pytestmark = pytest.mark.xdist_group("a server for the banner")  # one process starts it, not each
-
 
 @pytest.fixture(scope="module")
 def munged() -> Iterator[Munged]:

@@ -22,8 +22,6 @@ from tests.components.munge import Munged, running_munged
 ADA, EVE = 54_321, 54_322
 LIMIT_S = 60.0
 
-pytestmark = pytest.mark.xdist_group("a login node")  # one process starts its server, not each
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoginNode:

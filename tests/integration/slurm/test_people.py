@@ -19,8 +19,6 @@ TELLING = (
     "requeues before our requeue",
 )
 
-pytestmark = pytest.mark.xdist_group("a lane for people")  # one process starts it, not each
-
 
 @pytest.fixture(scope="module")
 def lane(slurm_cluster: RunningCluster) -> Iterator[Lane]:

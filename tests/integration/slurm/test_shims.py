@@ -16,8 +16,6 @@ from bench.slurm_lanes import Lane
 from relance.simulation.private_slurm import RunningCluster
 from tests.integration.slurm.lanes import leased_lane
 
-pytestmark = pytest.mark.xdist_group("a lane for shims")  # one process starts it, not each
-
 
 @pytest.fixture(scope="module")
 def lane(slurm_cluster: RunningCluster) -> Iterator[Lane]:

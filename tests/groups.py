@@ -1,0 +1,39 @@
+"""Which tests one process of a parallel run takes, one after another; every other goes to whoever is free.
+
+By path, not by xdist's mark: with the pytest that we use xdist 3.8 reads no group from a mark.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
+
+ACCEPTANCE: Final = re.compile(r"tests/acceptance/test_(\d+)_")
+SHARING: Final = (
+    "tests/integration/owners/test_banner.py",
+    "tests/integration/owners/test_owners_on_a_login_node.py",
+    "tests/integration/slurm/test_people.py",
+    "tests/integration/slurm/test_shims.py",
+)
+"""Modules whose tests share something that takes long to start."""
+
+
+def group_of(nodeid: str) -> str:
+    """The group of a test; its own id when it may go anywhere.
+
+    Acceptance tests mostly wait for real time: two processes take them, first of all, by odd and even numbers. So none
+    is left for the end, and what computes has the cores meanwhile.
+    """
+    if found := ACCEPTANCE.match(nodeid):
+        return f"acceptance {int(found[1]) % 2}"
+    path = nodeid.partition("::")[0]
+    return path if path in SHARING else nodeid
+
+
+class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]
+    """Sends the tests of a group to one process; the largest groups first."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return group_of(nodeid)
