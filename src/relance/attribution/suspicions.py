@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 
 from relance.attribution.addresses import address_book, peer_of
 from relance.attribution.clues import Clue, lead_s
+from relance.attribution.devices import is_same, serial_of
 from relance.attribution.places import node_named, node_of_named_rank
 from relance.attribution.symptoms import OUT_OF_MEMORY, SAME_DEVICE_ONLY, UNANSWERED, words
 from relance.domain.faults import FaultDomain, RestartHint, Role, Scope, SuspectKind
@@ -141,18 +142,18 @@ def _misses(clue: Clue, node: str) -> bool:
     return clue.hit.symptom in UNANSWERED and not clue.outlived and clue.node != node and named
 
 
-def before(node: str, device: str | None, symptom: str, case: CaseFile) -> tuple[datetime, ...]:
+def before(clue: Clue, node: str, serial: str | None, case: CaseFile) -> tuple[datetime, ...]:
     """When a node was suspected earlier, within the window; a fault that may be the program's needs the same device."""
-    same_device = symptom in SAME_DEVICE_ONLY
+    device = clue.hit.device
+    same_device = clue.hit.symptom in SAME_DEVICE_ONLY
     since = case.as_of - WEAK_WINDOW
-    history = [(name, suspect, at) for name, suspect, at in case.node_history]
-    history += [
-        (suspect.node, suspect, item.ended_at or case.as_of) for item in case.earlier for suspect in item.suspects
-    ]
+    history = [(suspect, at) for _, suspect, at in case.node_history]
+    history += [(suspect, item.ended_at or case.as_of) for item in case.earlier for suspect in item.suspects]
     times = {
         at
-        for name, suspect, at in history
-        if name == node and since <= at <= case.as_of and (not same_device or suspect.device == device)
+        for suspect, at in history
+        if since <= at <= case.as_of
+        and (is_same(suspect, node, device, serial) if same_device else suspect.node == node)
     }
     return tuple(sorted(times))
 
@@ -169,14 +170,15 @@ def _one_each(
 
 
 def _suspect(clue: Clue, node: str, case: CaseFile, others: tuple[Clue, ...]) -> Suspect:
-    device = clue.hit.device
+    device, serial = clue.hit.device, serial_of(node, clue.hit.device, others)
     what = words(clue.hit.symptom) + (f" on {device}" if device else "")
     return Suspect(
         node=node,
         strength=strength_of(clue, node, others),
         reason=f"{what}{_source(clue)}",
         device=device,
-        before=before(node, device, clue.hit.symptom, case),
+        serial=serial,
+        before=before(clue, node, serial, case),
     )
 
 

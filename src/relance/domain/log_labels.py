@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 _TOKEN = re.compile(
     rb"""
@@ -54,11 +55,24 @@ class Label:
 
 
 NO_LABEL = Label()
+_SIMPLE = re.compile(rb"(?:\[rank\d{1,7}\]: |\d{1,6}: )(?=[A-Za-z])")
+"""One of the two labels that most lines have, with a word after it, which begins no other label."""
 
 
 def read_label(line: bytes) -> Label:
     """The labels at the start of a line."""
     head = line[:_LONGEST]
+    simple = _SIMPLE.match(head)
+    return _label(simple[0]) if simple is not None and b"NCCL" not in head else _read(head)
+
+
+@lru_cache(maxsize=4096)
+def _label(text: bytes) -> Label:
+    """A label alone; a job has as many as it has ranks."""
+    return _read(text)
+
+
+def _read(head: bytes) -> Label:
     found: dict[str, bytes] = {}
     position = 0
     while token := _TOKEN.match(head, position):

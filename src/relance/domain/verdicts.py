@@ -32,6 +32,8 @@ class Suspect:
     strength: Strength
     reason: str
     device: str | None = None
+    serial: str | None = None
+    """The device's unique or serial number, where its node's log tells it: an address may get another device."""
     before: tuple[datetime, ...] = ()
     """When this node was suspected otherwise: earlier, by other incidents, or by an outside provider that was asked
     about this one. Weak evidence counts at its second time.
