@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,8 @@ _BLOCK_BYTES = 1 << 20
 _CHUNK_BYTES = 1 << 23
 _ROUNDS = 3
 _READ_AT = datetime(2026, 6, 1, tzinfo=UTC)
+_SAMPLE_BYTES = 1_000_000
+_SLOWEST = 10
 _STORM_KINDS = 12
 """What a job says when it falls apart is a lot of little: each rank says the same few things again and again."""
 _RATE, _AGAINST_RG, _PROGRESS, _STORM = 0.75, 2.5, 0.35, 0.45
@@ -100,6 +103,7 @@ def _result(rates: dict[str, list[float]], made: Made, wrong: list[str]) -> Resu
             "storm_lines": made.stormy.lines,
             "storm_lines_that_match": len(made.stormy.signs),
             "engine": made.scanner.engine,
+            "slowest_rules_gb_per_s": _slowest(made),
         },
         wrong=tuple(wrong),
         conditions=(
@@ -164,6 +168,20 @@ def _bare(made: Made) -> float:
             database.scan(block, match_event_handler=ignore, scratch=scratch)
 
     return _rate(made.part, work)
+
+
+def _slowest(made: Made) -> dict[str, float]:
+    """The rules that are slowest when each is alone: the first to look at when the bare engine is slow."""
+    with made.part.open("rb") as file:
+        data = file.read(_SAMPLE_BYTES)
+    rates: dict[str, float] = {}
+    for rule in made.pack.rules:
+        if Scope.APPLICATION in rule.scopes and not rule.traceback:
+            engine = HyperscanEngine([Pattern(text=rule.pattern, ignore_case=rule.ignore_case)])
+            begun = time.process_time()
+            engine.find(data)
+            rates[rule.id] = round(len(data) / (time.process_time() - begun) / 1e9, 3)
+    return dict(sorted(rates.items(), key=itemgetter(1))[:_SLOWEST])
 
 
 def _scanned(path: Path, scanner: Scanner) -> int:
