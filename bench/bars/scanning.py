@@ -34,7 +34,7 @@ from relance.rules.patterns import Pattern
 from relance.watching.finished import FinishedLog, blocks_of
 
 _SIZE_BYTES, _QUICK_BYTES = 1_000_000_000, 100_000_000
-_PART_BYTES = 100_000_000
+_PART_BYTES, _QUICK_PART_BYTES = 100_000_000, 20_000_000
 """What the slow ones are measured on, and the storm."""
 _BLOCK_BYTES = 1 << 20
 _CHUNK_BYTES = 1 << 23
@@ -58,12 +58,15 @@ class Made:
     stormy: Written
     pack: Pack
     scanner: Scanner
+    database: Any
+    """The bare engine's."""
 
 
 def measure(*, quick: bool) -> Result:
     """Scan a log on one core in several ways, in turn, and compare the rates."""
     with tempfile.TemporaryDirectory() as folder, _one_core():
-        made = _made(Path(folder), _QUICK_BYTES if quick else _SIZE_BYTES)
+        sizes = (_QUICK_BYTES, _QUICK_PART_BYTES) if quick else (_SIZE_BYTES, _PART_BYTES)
+        made = _made(Path(folder), *sizes)
         methods: dict[str, Callable[[], float]] = {
             "bare": lambda: _bare(made),
             "scan": lambda: _rate(made.quiet, lambda: _scanned(made.quiet, made.scanner)),
@@ -75,11 +78,11 @@ def measure(*, quick: bool) -> Result:
         for _ in range(_ROUNDS):
             for name, method in methods.items():
                 rates[name].append(method())
-        wrong = _wrong(made)
-    return _result(rates, made, wrong)
+        wrong, slowest = _wrong(made), _slowest(made)
+    return _result(rates, made, wrong, slowest)
 
 
-def _result(rates: dict[str, list[float]], made: Made, wrong: list[str]) -> Result:
+def _result(rates: dict[str, list[float]], made: Made, wrong: list[str], slowest: dict[str, float]) -> Result:
     def ratio(name: str, to: str) -> float:
         return round(statistics.median(ours / theirs for ours, theirs in zip(rates[name], rates[to], strict=True)), 3)
 
@@ -103,7 +106,7 @@ def _result(rates: dict[str, list[float]], made: Made, wrong: list[str]) -> Resu
             "storm_lines": made.stormy.lines,
             "storm_lines_that_match": len(made.stormy.signs),
             "engine": made.scanner.engine,
-            "slowest_rules_gb_per_s": _slowest(made),
+            "slowest_rules_gb_per_s": slowest,
         },
         wrong=tuple(wrong),
         conditions=(
@@ -112,20 +115,29 @@ def _result(rates: dict[str, list[float]], made: Made, wrong: list[str]) -> Resu
             f"core, medians of {_ROUNDS} rounds in turn; bare: the engine alone over a buffer in memory, the same "
             "patterns, an empty callback; progress: every step line read too; storm: "
             f"{STORM_SHARE:.0%} of the lines match, against the bare engine on the quiet log; rg: "
-            f"`rg --no-unicode -c -f` with the same patterns over {_PART_BYTES / 1e6:.0f} MB"
+            f"`rg --no-unicode -c -f` with the same patterns over {made.stormy.size_bytes / 1e6:.0f} MB"
         ),
     )
 
 
-def _made(folder: Path, size: int) -> Made:
+def _made(folder: Path, size: int, part_size: int) -> Made:
     pack = load_pack(read_texts())
     quiet, part, storm = folder / "quiet.log", folder / "part.log", folder / "storm.log"
     written = write_job_log(quiet, JobLog(size_bytes=size), pack)
-    write_job_log(part, JobLog(size_bytes=_PART_BYTES), pack)
-    stormy = write_job_log(storm, JobLog(size_bytes=_PART_BYTES, signs=STORM_SHARE, kinds=_STORM_KINDS), pack)
+    write_job_log(part, JobLog(size_bytes=part_size), pack)
+    stormy = write_job_log(storm, JobLog(size_bytes=part_size, signs=STORM_SHARE, kinds=_STORM_KINDS), pack)
     scanner = Scanner(pack)
     scanner.prepare()
-    return Made(quiet=quiet, part=part, storm=storm, written=written, stormy=stormy, pack=pack, scanner=scanner)
+    return Made(
+        quiet=quiet,
+        part=part,
+        storm=storm,
+        written=written,
+        stormy=stormy,
+        pack=pack,
+        scanner=scanner,
+        database=_database(_patterns(pack)),
+    )
 
 
 def _patterns(pack: Pack) -> list[Pattern]:
@@ -149,13 +161,18 @@ def _rate(path: Path, work: Callable[[], object]) -> float:
     return path.stat().st_size / (time.process_time() - begun) / 1e9
 
 
-def _bare(made: Made) -> float:
+def _database(patterns: list[Pattern]) -> Any:  # noqa: ANN401 - of the wheel
     database: Any = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
     flags = hyperscan.HS_FLAG_MULTILINE
     database.compile(
-        expressions=[finder(pattern.text).text.encode() for pattern in _patterns(made.pack)],
-        flags=[flags | (hyperscan.HS_FLAG_CASELESS if pattern.ignore_case else 0) for pattern in _patterns(made.pack)],
+        expressions=[finder(pattern.text).text.encode() for pattern in patterns],
+        flags=[flags | (hyperscan.HS_FLAG_CASELESS if pattern.ignore_case else 0) for pattern in patterns],
     )
+    return database
+
+
+def _bare(made: Made) -> float:
+    database = made.database
     scratch = hyperscan.Scratch(database)
     data = memoryview(made.part.read_bytes())
     blocks = [data[at : at + _BLOCK_BYTES] for at in range(0, len(data), _BLOCK_BYTES)]
