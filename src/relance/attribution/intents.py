@@ -14,7 +14,7 @@ from relance.attribution.symptoms import (
     TERM_SIGNALS,
     TOLD_SIGNALS,
 )
-from relance.domain.faults import FaultDomain, RestartHint, Role
+from relance.domain.faults import FaultDomain, RestartHint, Role, Scope
 from relance.domain.findings import Sight
 from relance.domain.verdicts import CaseFile
 from relance.domain.views import JobState, JobView
@@ -23,6 +23,7 @@ _TERM = 15
 _TERM_EXIT = 143
 _TERM_CODES = ("143", "-15", "15")
 _AT_ONCE_S = 1.0
+_HARM = (Role.ROOT, Role.MAYBE, Role.CASCADE)
 
 _BY_STATE: Mapping[JobState, tuple[FaultDomain, str, str]] = {
     JobState.CANCELLED: (FaultDomain.USER, "user_cancelled", "the scheduler says that it was cancelled"),
@@ -133,11 +134,30 @@ def _is_failure(clue: Clue) -> bool:
 
 def _by_good_end(case: CaseFile, clues: tuple[Clue, ...]) -> Explanation | None:
     """The program's word that it is done, where the scheduler does not say otherwise."""
-    done = next((clue for clue in reversed(clues) if clue.hit.symptom in FINISHED and clue.role is Role.RECOVERY), None)
+    done = next((clue for clue in reversed(clues) if _tells_a_good_end(clue)), None)
     failed = case.job is not None and case.job.state.is_failure
-    if done is None or failed or _has_earlier_cause(done, clues):
+    if done is None or failed or (_has_earlier_cause(done, clues) and _was_harmed(done, clues)):
         return None
     return _decided(FaultDomain.NONE, "done", "the program says that it finished", (done,))
+
+
+def _tells_a_good_end(clue: Clue) -> bool:
+    return clue.hit.symptom in FINISHED and clue.role is Role.RECOVERY and not clue.outlived
+
+
+def _was_harmed(done: Clue, clues: tuple[Clue, ...]) -> bool:
+    """Whether the job itself, or its scheduler, told of harm before its word of a good end.
+
+    What only a host's log or a note tells may be of another tenant, and the job came to its end all the same.
+    """
+    return any(
+        clue.role in _HARM
+        and not is_wish(clue)
+        and not clue.outlived
+        and not (clue.of_host or clue.hit.scope is Scope.NOTES)
+        and _precedes(clue, done)
+        for clue in clues
+    )
 
 
 def _decided(domain: FaultDomain, cause: str, because: str, clues: tuple[Clue, ...] = ()) -> Explanation:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -29,7 +30,7 @@ def files_of(paths: tuple[Path, ...], skipped: frozenset[Path] = frozenset()) ->
         for file in inside:
             if file in skipped or (path.is_dir() and file == path / CONTEXT):
                 continue
-            name = str(file.relative_to(path)) if path.is_dir() and len(paths) == 1 else str(file)
+            name = _text_of(file.relative_to(path) if path.is_dir() and len(paths) == 1 else file)
             packed = Packed(_chunks_of(file))
             found[name] = EvidenceFile(name=name, chunks=packed.chunks, trouble=packed.trouble)
     return list(found.values())
@@ -62,6 +63,11 @@ def read_yaml(path: Path) -> object:
         raise YamlFileError(error.strerror or str(error)) from error
     except (ValueError, RecursionError, yaml.YAMLError) as error:
         raise YamlFileError(" ".join(str(error).split())) from error
+
+
+def _text_of(path: Path) -> str:
+    """A path as text that can be written anywhere: names on Linux are bytes, and need not be UTF-8."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def _plain(path: Path) -> Path:

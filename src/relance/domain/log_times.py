@@ -8,11 +8,13 @@ reading. The kernel's `[12345.678901]` counts from boot and is no time of day.
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from datetime import MAXYEAR, UTC, datetime, timedelta, timezone, tzinfo
 
 _HEAD = 120
 """How far into a line a time still is the line's own, in bytes."""
 _ANYWHERE = 2048
+_YEARS = range(1970, 2100)
+"""A clock that was never set begins in 1970; what is later stands for "never" (`9999-12-31`)."""
 _AHEAD = timedelta(days=1)
 """A time further ahead of the reading than any zone explains is no time of this line."""
 
@@ -61,7 +63,11 @@ def dated(line: bytes, *, zone: tzinfo = UTC) -> datetime | None:
 
 def _moment(parts: tuple[int, int, int, int, int, int], fraction: bytes | None, zone: tzinfo) -> datetime | None:
     year, month, day, hour, minute, second = parts
+    if year not in _YEARS:
+        return None
     microsecond = int(fraction[:6].ljust(6, b"0")) if fraction else 0
+    if year >= MAXYEAR:
+        return None  # Some write the last year for "never", and nothing can be added to it.
     try:
         return datetime(year, month, day, hour, minute, second, microsecond, zone).astimezone(UTC)
     except (ValueError, OverflowError):

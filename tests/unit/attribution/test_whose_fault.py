@@ -78,6 +78,7 @@ BARRIER = hit(
     rank=0, captures={"rank": "5"},
 )  # fmt: skip
 CANCELLED_STEP = StepView(name="17.0", state=JobState.CANCELLED, cancelled_by=0)
+OTHERS_OOM_KILL = hit("cgroup_oom", 110, scope=Scope.KERNEL, node="n2", file="n2/kern.log", at=None)
 DONE = hit("done", 180, role=Role.RECOVERY, domain=FaultDomain.NONE, restart=RestartHint.NOTHING)
 PORT_ERROR = hit(
     "ib_async_fatal", 100, domain=FaultDomain.INTERCONNECT, suspect=SuspectKind.SELF, restart=RestartHint.EXCLUDE,
@@ -411,6 +412,9 @@ DECISIONS: dict[str, tuple[CaseFile, FaultDomain, str]] = {
     ),
     "completed": (case(OOM, job=replace(FAILED, state=JobState.COMPLETED)), FaultDomain.NONE, "done"),
     "the program's word that it finished": (case(DONE, job=None), FaultDomain.NONE, "done"),
+    "it finished, and before that only the host's log had told of faults": (
+        case(xid31(100), OTHERS_OOM_KILL, xid79(120), DONE, job=None), FaultDomain.NONE, "done",
+    ),
 }  # fmt: skip
 
 
@@ -431,6 +435,12 @@ NO_DECISIONS: dict[str, CaseFile] = {
     "ranks got TERM after one was killed": case(killed(99), *TERMED, job=replace(FAILED, exit_code=143)),
     "it ended by SIGTERM, and nothing of its output could be read": case(
         job=replace(FAILED, exit_code=143), coverage=(Coverage(source="job.log", sight=Sight.REFUSED),)
+    ),
+    "its word that a part of it finished, and training went on until the host lost a GPU": case(
+        replace(DONE, at=at(20), seen_at=at(21), offset=2000), xid79(170), job=None, progress=trained_until(165)
+    ),
+    "a rank's error, a fault of its host, and another rank that says it finished": case(
+        xid79(99), timeout(130, 3), DONE, job=None
     ),
     "a preemption of an earlier attempt": case(killed(99), job=replace(FAILED, preempted_at=at(-500))),
 }

@@ -132,3 +132,18 @@ def test_what_has_no_end_is_refused(tmp_path: Path, kind: str) -> None:
     told = run(str(endless))
     assert told.exit_code == 2
     assert "is not a plain file" in told.output
+
+
+def test_a_name_that_is_not_utf_8_is_told_with_its_bytes(tmp_path: Path) -> None:
+    with (tmp_path / os.fsdecode(b"job-\xff\xfe.log")).open("w") as log:
+        log.write(STEPS + TRACEBACK)
+    report = json.loads(run(str(tmp_path), "--json").output)
+    assert report["decision"] == "stop"
+    assert report["logs"] == ["job-\\xff\\xfe.log"]
+
+
+@pytest.mark.parametrize("date", ["9999-12-31T23:59:59.99", "9999-12-31 23:59:59-12:00", "0001-01-01T00:00:00+14:00"])
+def test_a_date_at_the_end_of_all_dates_stops_no_answer(tmp_path: Path, date: str) -> None:
+    lines = (STEPS + TRACEBACK).splitlines()
+    (tmp_path / "job.log").write_text("".join(f"{date} {line}\n" for line in lines))
+    assert json.loads(run(str(tmp_path), "--json").output)["domain"] == "application"
