@@ -6,7 +6,7 @@ import pytest
 
 from relance.domain.log_labels import NO_LABEL, read_label
 from relance.domain.log_texts import LogText, line_end, line_start
-from relance.domain.log_times import read_time
+from relance.domain.log_times import dated, read_time
 
 READ_AT = datetime(2026, 6, 12, 8, 0, tzinfo=UTC)
 
@@ -133,3 +133,8 @@ def test_a_year_is_found_across_new_year_and_on_a_leap_day() -> None:
     assert read_time(b"[I101 00:10:00.0 x] y", read_at=new_year) == datetime(2027, 1, 1, 0, 10, tzinfo=UTC)
     march = datetime(2028, 3, 1, tzinfo=UTC)
     assert read_time(b"Feb 29 10:00:00 n", read_at=march) == datetime(2028, 2, 29, 10, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("line", [b"9999-12-31T23:59:59Z never expires", b"0001-01-01T00:00:00+14:00 unset"])
+def test_a_date_that_stands_for_never_is_no_time(line: bytes) -> None:
+    assert dated(line) is None

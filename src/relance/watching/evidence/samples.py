@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from relance.rules.metric_rules import Point, Series
 from relance.watching.evidence.naming import known_node
+from relance.watching.evidence.values import LAST_SECOND
 
 MOST_SAMPLES = 250_000
 """All samples that are kept: about 40 MiB."""
@@ -15,7 +16,6 @@ _NODE_LABELS = (
     "Hostname", "hostname", "node", "nodename", "host", "kubernetes_node", "kube_node", "exported_node",
     "exported_instance", "instance",
 )  # fmt: skip
-NODE_LABELS = frozenset(_NODE_LABELS)
 Labels = tuple[tuple[str, str], ...]
 """Labels in the order of their names."""
 _Key = tuple[str, str | None, Labels]
@@ -41,7 +41,12 @@ class Samples:
         return self._places.get(told, told)
 
     def add(self, name: str, labels: Labels, node: str | None, sample: tuple[float | None, int], point: Point) -> None:
-        """Keep a sample, with its time in seconds since 1970 (None: not told) and the number of its scrape."""
+        """Keep a sample, with its time in seconds since 1970 (None: not told) and the number of its scrape.
+
+        One whose time is no time of any cluster is left out.
+        """
+        if sample[0] is not None and not 0.0 <= sample[0] <= LAST_SECOND:
+            return
         key = (name, node, labels)
         held = self._points.get(key)
         if self.count >= MOST_SAMPLES or (held is None and len(self._points) >= MOST_SERIES):

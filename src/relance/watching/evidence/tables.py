@@ -13,7 +13,7 @@ from relance.watching.evidence.jobs import MOST_JOBS, Expand, SeenJob, jobs_of, 
 _MOST_LINES = 100_000
 _MOST_NODES = 65_536
 _PAIR = re.compile(r"(?:^|\s)([A-Za-z][\w/:()]{0,40})=(.*?)(?=\s+[A-Za-z][\w/:()]{0,40}=|$)")
-_REASONS = re.compile(r"^(?P<reason>.+?)\s+(?P<user>\S+)\s+(?P<at>\d{4}-\d\d-\d\dT\S+|Unknown)\s+(?P<nodes>\S+)$")
+_REASON_AT = re.compile(r"\d{4}-\d\d-\d\dT\S+|Unknown")
 _SET = re.compile(r"^(?P<reason>.*?)\s*\[(?P<user>[^@\]]*)@(?P<at>[^\]]+)\]$")
 _ASKED = re.compile(r"scontrol\s+(?:-\S+\s+)*show\s+node[s ]\s*([A-Za-z0-9][\w.-]*)")
 _STATE = re.compile(r"\bState=(\S+)")
@@ -179,8 +179,8 @@ def _rows(text: str) -> Iterator[Mapping[str, str]]:
         if not names:
             continue
         if names[:2] == ["REASON", "USER"]:
-            found = _REASONS.match(line.strip())
-            cells = list(found.groups()) if found else []
+            cells = line.rsplit(None, 3)  # a reason may be of several words, the rest are one each
+            cells = cells if len(cells) == len(names) and _REASON_AT.fullmatch(cells[2]) else []
         elif separator:
             cells = [cell.strip() for cell in line.split("|")]
         else:

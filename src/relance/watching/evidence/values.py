@@ -15,7 +15,8 @@ MOST_DOCUMENT_BYTES = 16 * 1024 * 1024
 _NOTHING = frozenset({"", "n/a", "none", "unknown", "(null)", "null", "none assigned", "invalid"})
 _EPOCH = re.compile(r"\d{9,13}(?:\.\d{1,9})?")
 _MILLISECONDS = 100_000_000_000
-_LAST_SECOND = 253_402_300_799
+LAST_SECOND = 4_102_444_799
+"""The end of 2099: what is later is no time of a log, and most often the largest number that somebody had room for."""
 
 
 class DocumentError(ValueError):
@@ -109,9 +110,9 @@ def moment(value: object) -> datetime | None:
         if _EPOCH.fullmatch(said):
             return moment(float(said))
         return dated(said.encode())
-    if isinstance(value, int | float) and value > 0:
+    if isinstance(value, int | float) and 0 < value <= 1000 * LAST_SECOND:  # before any division: it may be of any size
         seconds = value / 1000 if value >= _MILLISECONDS else value
-        return datetime.fromtimestamp(seconds, UTC) if seconds <= _LAST_SECOND else None
+        return datetime.fromtimestamp(seconds, UTC) if seconds <= LAST_SECOND else None
     return None
 
 

@@ -146,3 +146,8 @@ def test_equal_samples_take_no_room() -> None:
     ((_, found),) = points(samples).items()
     assert [at for at, _, _ in found] == [1767225600.0, 1767225600.0 + 9_999]
     assert samples.count <= 3
+
+
+@pytest.mark.parametrize("at", ["99999999999999999", "-99999999999"])
+def test_a_sample_of_no_time_that_there_is_is_left_out(at: str) -> None:
+    assert scraped(f'# TYPE {XID} gauge\n{XID}{{gpu="1",Hostname="gpu003"}} 79 {at}\n').series() == ()

@@ -228,6 +228,17 @@ def test_tables_of_nodes_are_read() -> None:
     assert view.since == datetime(2026, 1, 1, 10, tzinfo=UTC)
 
 
+def test_a_reason_of_blanks_without_end_takes_no_time() -> None:
+    rows = f"REASON USER TIMESTAMP NODELIST\nx{' ' * 200_000}y\ndisk is bad root 2026-01-01T10:00:00 n3\n"
+    (view,) = nodes_in(rows, nodes)
+    assert (view.name, view.reason) == ("n3", "disk is bad")
+
+
+def test_times_of_any_size_are_no_error() -> None:
+    (job,) = jobs_of([{"job_id": 1, "state": "FAILED", "start_time": 10**400, "end_time": 1767225600}], nodes)
+    assert (job.started_at, job.ended_at) == (None, datetime(2026, 1, 1, tzinfo=UTC))
+
+
 def test_documents_of_nodes_are_read() -> None:
     document = {"nodes": [{"name": "n1", "state": ["IDLE", "DRAIN"], "reason": "ecc", "reason_changed_at": 1767225600}]}
     (view,) = nodes_of_document(document, nodes)
