@@ -16,10 +16,13 @@ from relance.attribution.symptoms import MAY_BE_THE_NODES, words
 from relance.domain.faults import FaultDomain, Remedy
 from relance.domain.progress import Progress
 from relance.domain.verdicts import CaseFile, EarlierAttempt, Strength, Suspect, Verdict
+from relance.domain.views import JobState
 
 _EXCEPTION = re.compile(r"\b([A-Z]\w*(?:Error|Exception|Interrupt|Exit))\b")
 _OFTEN = 3
 """So many runs with one fault outweigh a later run that goes on: it may not have come as far yet."""
+_GOING_ON = frozenset({"healthy", "recovered", "nothing_recognised"})
+"""What is said of a run that did not fail, and of which it is not known that it reached its end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,10 +45,13 @@ class _Run:
         return self.verdict.domain.value, self.verdict.cause, exception
 
 
-def judge_runs(cases: Sequence[CaseFile]) -> Verdict:
-    """The verdict on an output whose runs gave these cases, in order; there is at least one."""
+def judge_runs(cases: Sequence[CaseFile], *, by_hand: bool = False) -> Verdict:
+    """The verdict on an output whose runs gave these cases, in order; there is at least one.
+
+    `by_hand` says that somebody started the program again: then the question is what had failed, though it goes on now.
+    """
     runs = [_Run(case=case, verdict=attribute(case)) for case in cases]
-    judged = _of_most_weight(runs)
+    judged = _of_most_weight(runs, by_hand=by_hand)
     if len(runs) == 1 or not judged:
         return runs[-1].verdict
     before = [run for run in runs[: runs.index(judged[-1])] if run.failed]
@@ -59,8 +65,8 @@ def judge_runs(cases: Sequence[CaseFile]) -> Verdict:
     return _following(_wandering(whole, judged, nodes), last, before)
 
 
-def _of_most_weight(runs: Sequence[_Run]) -> list[_Run]:
-    """The runs with the fault that counts: the last run's, else one that came often."""
+def _of_most_weight(runs: Sequence[_Run], *, by_hand: bool) -> list[_Run]:
+    """The runs with the fault that counts: the last run's, else one that came often, else the last of all."""
     groups: dict[tuple[str, str, str], list[_Run]] = {}
     for run in runs:
         if run.failed:
@@ -68,7 +74,13 @@ def _of_most_weight(runs: Sequence[_Run]) -> list[_Run]:
     if runs[-1].failed and runs[-1].verdict.domain not in (FaultDomain.USER, FaultDomain.SCHEDULER):
         return groups[runs[-1].mark]
     most = max(groups.values(), key=len, default=[])
-    return most if len(most) >= _OFTEN else []
+    if len(most) >= _OFTEN:
+        return most
+    faults = [run for run in runs if run.failed and run.verdict.domain not in (FaultDomain.USER, FaultDomain.SCHEDULER)]
+    job = runs[-1].case.job
+    done = job is not None and job.state is JobState.COMPLETED
+    open_end = by_hand and not done and runs[-1].verdict.cause in _GOING_ON
+    return groups[faults[-1].mark] if open_end and faults else []
 
 
 def _as_earlier(run: _Run, before: Sequence[_Run], last: _Run) -> EarlierAttempt:

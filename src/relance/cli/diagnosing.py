@@ -80,7 +80,7 @@ def diagnosis_of(files: Sequence[EvidenceFile], given: Context, means: Means, no
         raise NothingToReadError(_why_nothing(evidence))
     finished = read_finished(evidence.logs, evidence.context, means.pack, now, means.scanner)
     cases = cases_of(finished, evidence.context, now, evidence)
-    verdict = judge_runs(cases)
+    verdict = judge_runs(cases, by_hand=finished.by_hand)
     return Diagnosis(
         verdict=verdict,
         progress=cases[-1].progress or finished.progress,

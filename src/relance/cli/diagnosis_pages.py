@@ -45,9 +45,11 @@ def show(screen: Screen, found: Diagnosis) -> None:
     screen.sentence("what to do", what_to_do(verdict, progress), _TONES.get(verdict.remedy, "busy"))
     screen.sentence("decision", f"{verdict.remedy.value} (limits of a site are not applied)")
     screen.sentence("how sure", _how_sure(verdict))
-    for suspect in verdict.suspects:
+    for suspect in verdict.to_leave_out:
         doubt = "" if suspect.strength is Strength.HARD else ", weak evidence"
         screen.sentence("suspect", f"{suspect.node}: {suspect.reason}{doubt}")
+    for suspect in verdict.to_watch:
+        screen.sentence("to watch", f"{suspect.node}: {suspect.reason}; not enough to leave it out")
     screen.line()
     _show_evidence(screen, verdict)
     screen.sentence("what was seen", wordings.name(symptom(found)) if found.findings else "nothing")

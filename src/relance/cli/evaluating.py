@@ -85,7 +85,7 @@ def _answer(found: Diagnosis) -> Answer:
         decision=verdict.remedy.value,
         cause=verdict.cause,
         confidence=verdict.confidence,
-        suspects=frozenset(suspect.node for suspect in verdict.suspects),
+        suspects=frozenset(suspect.node for suspect in verdict.to_leave_out),
         file=first.file if first is not None else None,
         line=first.line if first is not None else None,
         level=verdict.basis.level if verdict.basis is not None else "",

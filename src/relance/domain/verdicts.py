@@ -117,6 +117,16 @@ class Verdict:
     opinions: tuple[Opinion, ...] = ()
     """What outside providers said, the newest of each."""
 
+    @property
+    def to_leave_out(self) -> tuple[Suspect, ...]:
+        """The suspects that the next attempt should run without."""
+        return self.suspects if self.remedy is Remedy.RESTART_EXCLUDING else ()
+
+    @property
+    def to_watch(self) -> tuple[Suspect, ...]:
+        """The suspects with too little against them to be left out."""
+        return () if self.remedy is Remedy.RESTART_EXCLUDING else self.suspects
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlierAttempt:

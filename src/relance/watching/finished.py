@@ -71,6 +71,7 @@ class Finished:
     signs: tuple[RuleHit, ...] = ()
     presence: Presence = field(default_factory=Presence)
     latest: datetime | None = None
+    by_hand: bool = False
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -125,6 +126,7 @@ def read_finished(
         signs=signs,
         presence=ears.presence(),
         latest=ears.latest(),
+        by_hand=any(start.by_hand for start in starts),
     )
 
 

@@ -31,45 +31,60 @@ _UNNUMBERED = (
     r"^[ \t]{0,8}={2,80}[^=\n]{0,80}\b(?i:start|restart|relaunch|resubmit|rerun|resume)(?:ed|s)?\b"
     r"[^=\n]{0,80}={2,80}[ \t]*$"
 )
-PATTERNS = (_BANNER, *_LAUNCHES, _UNNUMBERED)
+_AGAIN = (
+    r"^[ \t]{0,8}[=-]{2,80}[ \t]{0,4}(?i:(?:second|third|fourth|next|another|new) (?:try|run|attempt|start)|retr(?:y|ied)"
+    r"|resubmi\w{1,8}|rerun|relaunch(?:ed)?|run again|tried again|started again)\b[^=\n]{0,80}[=-]{2,80}[ \t]*$"
+)
+PATTERNS = (_BANNER, *_LAUNCHES, _UNNUMBERED, _AGAIN)
 """What tells that a run may begin."""
 _PATTERNS = tuple(Pattern(text=text) for text in PATTERNS)
+_LAST = len(PATTERNS) - 1
 _ON_NODE = re.compile(rb"\bon (?:node )?([A-Za-z][\w.-]*\d)(?=[\s)\]=-]|$)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """Where a run begins: the byte of its banner's line in the output, its number, and the node that it names."""
+    """Where a run begins: the byte of its banner's line in the output, its number, and the node that it names.
+
+    `by_hand` says that somebody, or a script of theirs, began it, not a restarter inside the job.
+    """
 
     offset: int
     number: int
     node: str | None = None
+    by_hand: bool = True
 
 
 def starts_of(blocks: Iterable[LogBlock], engine: Engine | None = None) -> tuple[Start, ...]:
     """Where further runs begin in one output, in order; empty where there is only one.
 
-    Banners count first; what launchers print only where there are none, since a run may restart its workers in itself.
+    Banners count first; what launchers print only where there are none, since a run may restart its workers in itself. A line that says
+    that it is tried again begins a further run each time, as the first begins without one.
     `engine` finds lines by `PATTERNS`; None: RE2.
     """
     engine, matchers = engine or Re2Engine(_PATTERNS), [LineMatcher(pattern) for pattern in _PATTERNS]
     banners: list[Start] = []
     launches: list[Start] = []
     unnumbered: list[Start] = []
+    again: list[Start] = []
     for block in blocks:
         log = LogText(block.data)
         for begin, end, index in engine.find(log.text):
             line = log.text[begin:end]
             captures = matchers[index].captures(line) or {}
             node = _ON_NODE.search(line)
-            found = banners if index == 0 else unnumbered if "run" not in captures else launches
+            by_hand = index == 0 or "run" not in captures
+            found = banners if index == 0 else launches if not by_hand else again if index == _LAST else unnumbered
             start = Start(
                 offset=block.offset + log.raw_start(begin),
                 number=int(captures.get("run", len(found) + 1)),
                 node=node[1].decode("ascii", "replace") if node else None,
+                by_hand=by_hand,
             )
             found.append(start)
     rising = next((each for each in map(_rising, (banners, unnumbered)) if len(each) > 1), None)
+    if rising is None and again:
+        return _rising(again)[:MOST_RUNS]
     return (rising or _rising(launches))[1 : MOST_RUNS + 1]
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 
 from relance.domain.faults import Scope
 from relance.domain.findings import Coverage, RuleHit, Sight
@@ -26,6 +27,8 @@ MOST_TRACE_BYTES = 128 * 1024 * 1024
 """All traces together: they are read whole."""
 _MOST_EVENT_BYTES = 32 * 1024 * 1024
 _MANY_HOSTS_BYTES = 1024 * 1024
+_MOST_TELLING_NODES = 256
+"""Kubelets of one document that are told apart; each is a pass over the length of the document."""
 _NO_NODES = frozenset({"all", "combined", "excerpt", "extract", "full", "head", "merged", "part", "snippet", "tail"})
 """What stands where a file's name has that of a node, and is none."""
 _LOGS = (".log", ".out", ".err")
@@ -264,10 +267,11 @@ class _Gathering:
         by_node: dict[str | None, list[kubernetes.EventLine]] = {}
         for line in told.lines:
             node = known_node(line.node, self._nodes) or line.node if line.node else None
+            node = node if node in by_node or len(by_node) < _MOST_TELLING_NODES else None
             by_node.setdefault(node, []).append(line)
         for node in sorted(by_node, key=lambda each: each or ""):
-            text = _rendered(by_node[node], length)
-            self._logs.append((FinishedLog(name=name, chunks=_given(text), scope=Scope.SCHEDULER, node=node), None))
+            chunks = partial(_rendered, by_node[node], length)
+            self._logs.append((FinishedLog(name=name, chunks=chunks, scope=Scope.SCHEDULER, node=node), None))
         self.read(name, f"{len(told.lines)} events and states of Kubernetes")
 
     def _take_jobs(self, file: EvidenceFile, _told: Look) -> None:
@@ -332,13 +336,16 @@ def _by_scope(log: FinishedLog, host: str | None, node: str | None, head: bytes)
         yield replace(log, node=node, scope=scope, chunks=hosts.part(log.chunks, host=host, scope=only))
 
 
-def _rendered(lines: Sequence[kubernetes.EventLine], length: int) -> bytes:
-    """Lines of text at their places; several of one place follow each other, within the length of the file."""
+def _rendered(lines: Sequence[kubernetes.EventLine], length: int) -> Iterator[bytes]:
+    """Lines of text at their places; several of one place follow each other, within the length of the file.
+
+    Made anew each time: kept for every node, the blank lines of a long document would be most of the memory.
+    """
     text: list[str] = []
     for line in sorted(lines, key=lambda each: each.line):
         text += [""] * (min(line.line, length) - 1 - len(text))
         text.append(line.text)
-    return ("\n".join(text) + "\n").encode()
+    yield ("\n".join(text) + "\n").encode()
 
 
 def _given(data: bytes) -> Callable[[], Iterable[bytes]]:

@@ -21,8 +21,6 @@ _ASSIGNED = re.compile(rb"[Ss]uccessfully assigned (?:[\w.-]+/)?([\w.-]+) to ([\
 _DESCRIBED_NAME = re.compile(rb"^Name:\s+([\w.-]+)\s*$")
 _DESCRIBED_NODE = re.compile(rb"^Node:\s+([\w.-]+)(?:/[\d.:a-f]+)?\s*$")
 _WIDE_HEAD = re.compile(rb"^(?:NAMESPACE\s+)?NAME\s+READY\s+STATUS\s+RESTARTS\s+AGE\s+IP\s+NODE\b")
-_BAD_NODE_CONDITIONS = ("MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable")
-_USUAL_NODE_CONDITIONS = ("Ready", *_BAD_NODE_CONDITIONS)
 _MOST_PODS = 100_000
 _LONGEST_LINE = 4096
 _EVENT_OF_PLACE = re.compile(
@@ -96,10 +94,12 @@ def pods_in(chunks: Iterable[bytes]) -> dict[str, str]:
     rest = b""
     for chunk in chunks:
         data = rest + chunk
-        rest = data[data.rfind(b"\n") + 1 :][-_LONGEST_LINE:]
+        whole = data.rfind(b"\n") + 1
+        data, rest = data[:whole], data[whole:][-_LONGEST_LINE:]
         if found.columns or any(mark in data for mark in _PLACING):
             for line in data.splitlines():
                 found.take(line)
+    found.take(rest)
     return found.pods_with_inferred()
 
 
@@ -130,6 +130,8 @@ class _Placing:
             self.pods[self.name.decode()] = found[1].decode()
         elif found := _WIDE_HEAD.match(line):
             self.columns = len(line[: found.end()].split())
+        elif not line.strip():
+            self.columns = 0
         elif self.columns:
             cells = re.sub(rb"\s+\([^)]*ago\)", b"", line).split()
             if len(cells) >= self.columns and cells[self.columns - 1] != b"<none>":
