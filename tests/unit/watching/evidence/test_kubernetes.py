@@ -137,3 +137,18 @@ def test_a_pod_that_was_evicted_was_on_the_only_node_that_was_short() -> None:
     )
     assert pods_in([short + gone + pods]) == {"w-1": "n1", "w-2": "n2"}
     assert pods_in([short, short.replace(b"n1", b"n3"), pods]) == {}
+
+
+@pytest.mark.parametrize("cut", range(1, 90, 7))
+def test_where_a_piece_ends_makes_no_other_node_of_a_pod(cut: int) -> None:
+    text = (
+        b"1m Warning EvictionThresholdMet node/gpu-17 short of memory\n"
+        b"1m Warning Evicted pod/w-1 The node was low on resource: memory."
+    )
+    assert pods_in([text[:cut], text[cut:]]) == {"w-1": "gpu-17"}
+
+
+def test_lines_below_a_table_of_pods_are_no_pods() -> None:
+    table = b"NAME READY STATUS RESTARTS AGE IP NODE\nw-1 1/1 Running 0 5m 192.0.2.1 n1\n"
+    text = b"\n2m Warning BackOff pod/w-1 Back-off restarting failed container\n"
+    assert pods_in([table + text]) == {"w-1": "n1"}
