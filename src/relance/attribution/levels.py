@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from relance.attribution.calibrated import COUNTS
+from relance.domain.verdicts import Basis
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +24,11 @@ class Level:
     right: int
     of: int
     stated: float
+
+    @property
+    def basis(self) -> Basis:
+        """What an answer of this level rests on."""
+        return Basis(level=self.name, right=self.right, of=self.of)
 
 
 _LEAST = {"very low": 0.0, "low": 0.45, "fair": 0.6, "high": 0.75, "very high": 0.82}

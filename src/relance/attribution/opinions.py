@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from relance.attribution.levels import LEVELS, Level
 from relance.domain.faults import FaultDomain, Remedy
 from relance.domain.verdicts import Opinion, RunnerUp, Strength, Suspect, Verdict
 
-_LEVELS = (0.25, 0.4, 0.55, 0.7, 0.85, 0.95)
-"""The steps of confidence: agreement from outside is worth one of them, however many providers agree."""
 _POINTS_AT_MOST = 4
 """An opinion that names more nodes than this points at none of them."""
 _SAID_CHARS = 300
@@ -29,11 +28,13 @@ def with_opinions(verdict: Verdict, opinions: Iterable[Opinion]) -> Verdict:
     counted = tuple(item for item in every if not item.late)
     suspects = tuple(_seconded(suspect, counted) for suspect in verdict.suspects)
     remedy, reason = _remedy(verdict, suspects, counted)
+    surer = _surer(verdict, counted)
     return replace(
         verdict,
         remedy=remedy,
         remedy_reason=reason,
-        confidence=_confidence(verdict, counted),
+        confidence=surer.stated if surer is not None else verdict.confidence,
+        basis=surer.basis if surer is not None else verdict.basis,
         suspects=suspects,
         runner_up=_runner_up(verdict, counted),
         opinions=tuple(item if item.late else replace(item, effect=_effect(verdict, item)) for item in every),
@@ -101,10 +102,13 @@ def _remedy(verdict: Verdict, suspects: tuple[Suspect, ...], opinions: tuple[Opi
     return Remedy.RESTART_EXCLUDING, f"it runs on without {', '.join(named)}, which {by} names as our own evidence does"
 
 
-def _confidence(verdict: Verdict, opinions: tuple[Opinion, ...]) -> float:
+def _surer(verdict: Verdict, opinions: tuple[Opinion, ...]) -> Level | None:
+    """The next higher level that agreement is worth, however many agree; None where there is none, or not only that."""
     if not any(agrees(verdict, item) for item in opinions) or any(contradicts(verdict, item) for item in opinions):
-        return verdict.confidence
-    return next((level for level in _LEVELS if level > verdict.confidence), verdict.confidence)
+        return None
+    return min(
+        (level for level in LEVELS if level.stated > verdict.confidence), key=lambda level: level.stated, default=None
+    )
 
 
 def _runner_up(verdict: Verdict, opinions: tuple[Opinion, ...]) -> RunnerUp | None:

@@ -28,8 +28,7 @@ class Position:
 class Stuck:
     """The oldest collective of a group that a member waits in.
 
-    `missing` have not called it, `done` have completed it, `waiting` have called it. `silent` are members without a
-    dump; `unknown` have one that does not tell.
+    `missing` have not called it, `waiting` have called it. `silent` are members without a dump.
     """
 
     group: str
@@ -37,16 +36,9 @@ class Stuck:
     op: str
     waiting: tuple[int, ...]
     missing: tuple[int, ...]
-    done: tuple[int, ...]
     silent: tuple[int, ...]
-    unknown: tuple[int, ...]
     began_ns: int | None
     """When the first of them called it."""
-
-    @property
-    def all_joined(self) -> bool:
-        """Whether every member is known to wait in it."""
-        return not (self.missing or self.done or self.silent or self.unknown)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,9 +67,7 @@ class Group:
             op=works[0].op if works else "",
             waiting=tuple(sorted(r for r, each in waiting.items() if each.completed < seq <= each.called)),
             missing=tuple(sorted(missing)),
-            done=tuple(sorted(rank for rank, each in self.positions.items() if each.completed >= seq)),
             silent=tuple(rank for rank in self.members if rank not in self.dumped),
-            unknown=tuple(r for r in self.members if r in self.dumped and r not in self.positions),
             began_ns=min((work.created_ns for work in works if work.created_ns), default=None),
         )
 

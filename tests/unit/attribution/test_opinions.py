@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from relance.attribution.levels import LEVELS
 from relance.attribution.opinions import with_opinions
 from relance.domain.encoding import decode, encode
 from relance.domain.faults import FaultDomain, Remedy
@@ -38,6 +39,14 @@ def test_agreement_of_many_is_worth_one_step_of_confidence() -> None:
     twice = with_opinions(OURS, (same, replace(same, provider="third")))
     assert OURS.confidence < once.confidence == twice.confidence <= OURS.confidence + 0.15
     assert [item.effect for item in twice.opinions] == ["agrees", "agrees"]
+
+
+def test_a_surer_verdict_states_a_level_with_its_counts() -> None:
+    levels = {level.stated: level for level in reversed(LEVELS)}
+    for stated in levels:
+        verdict = with_opinions(replace(OURS, confidence=stated), (opinion(domain=FaultDomain.INTERCONNECT),))
+        assert verdict.confidence in levels
+        assert verdict.confidence == max(levels) or verdict.basis == levels[verdict.confidence].basis
 
 
 def test_the_highest_confidence_does_not_rise() -> None:
