@@ -34,8 +34,10 @@ def peer_of(clue: Clue, case: CaseFile, book: Mapping[str, str]) -> str | None:
 
 
 def plain(address: str) -> str:
-    """An address without its port and without what maps it into a longer form."""
-    text = address.strip().lower().split("<", 1)[0].removeprefix(_MAPPED)
-    if text.count(":") == 1:
-        text = text.split(":", 1)[0]
-    return text.strip("[]")
+    """An address without its port, its interface, and what maps it into a longer form."""
+    text = address.strip().lower().split("<", 1)[0]
+    inside = text[1:].partition("]")[0] if text.startswith("[") else text
+    bare = inside.removeprefix(_MAPPED)
+    if bare.count(":") == 1:
+        bare = bare.split(":", 1)[0]
+    return bare.split("%", 1)[0]

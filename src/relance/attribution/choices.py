@@ -22,12 +22,11 @@ def choose(host: tuple[Explanation, ...], node: tuple[Explanation, ...], own: tu
     """All explanations, the chosen one first, the next best second."""
     fresh = _fresh(own)
     root = next((item for item in fresh if item.trust is Trust.ROOT), None)
-    best = _host_first(_fresh(host), root, fresh, case) or _node_first(_fresh(node), root) or _own_first(fresh, host)
-    everything = [*host, *node, *own]
-    if best is None:
-        best = min(everything, key=lambda item: item.trust, default=None)
+    hosts = _fresh(host)
+    best = _host_first(hosts, root, fresh, case) or _node_first(_fresh(node), root) or _own_first(fresh, hosts)
     if best is None:
         return ()
+    everything = [*host, *node, *own]
     rest = sorted((item for item in everything if item.cause != best.cause), key=lambda item: item.trust)
     return (best, *rest)
 

@@ -30,6 +30,8 @@ class Clue:
     """Training went on long after it."""
     in_teardown: bool = False
     """It came after the shut-down had begun."""
+    foreign: bool = False
+    """It is of another node, or so old that it is of another attempt."""
 
     @property
     def may_be_cause(self) -> bool:

@@ -14,7 +14,8 @@ BESIDE_S = 60.0
 
 def beside_others(clues: tuple[Clue, ...]) -> tuple[Clue, ...]:
     """Each clue with the role that its companions leave to it; of several that apply the first said counts."""
-    return tuple(_beside(clue, clues) if clue.hit.beside else clue for clue in clues)
+    ours = tuple(clue for clue in clues if not clue.foreign)
+    return tuple(_beside(clue, ours) if clue.hit.beside and not clue.foreign else clue for clue in clues)
 
 
 def are_together(one: Clue, other: Clue) -> bool:

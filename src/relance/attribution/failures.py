@@ -81,9 +81,12 @@ def _is_own_side(clue: Clue) -> bool:
 
 
 def _firsts(clues: Iterable[Clue]) -> tuple[Clue, ...]:
-    """The first line of each rank and node, by role, and of those one for each symptom: first beats loudest (20.3)."""
+    """The first line of each rank and node, by role, and of those one for each symptom: first beats loudest (20.3).
+
+    What training went on after comes last: it hides nothing that came later.
+    """
     by_place: dict[tuple[Role, object, object], Clue] = {}
-    for clue in clues:
+    for clue in sorted(clues, key=lambda item: item.outlived):
         by_place.setdefault((clue.role, clue.node, clue.rank), clue)
     by_symptom: dict[tuple[Role, str], Clue] = {}
     for clue in by_place.values():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 
 from relance.attribution.clues import Clue, lead_s
 from relance.attribution.explanations import Explanation, Trust
@@ -19,6 +20,7 @@ _HOST_DOMAINS = frozenset({
     FaultDomain.HARDWARE, FaultDomain.INTERCONNECT, FaultDomain.STORAGE, FaultDomain.SYSTEM, FaultDomain.UNKNOWN,
 })  # fmt: skip
 _BROKEN = (NodeState.DOWN, NodeState.DRAINED)
+_NAMELESS = frozenset({"node_failed"})
 _AUTOMATIC = (None, "", "root", "slurm")
 """Who sets a node's state without being a person who plans; a health checker runs as root."""
 
@@ -46,7 +48,7 @@ def host_explanations(case: CaseFile, clues: tuple[Clue, ...]) -> tuple[Explanat
     orders = [clue for clue in told if clue.hit.symptom in ORDERS_OF_THE_DRIVER]
     alone = [clue for clue in orders if not any(_are_companions(clue, row) for row in rows)]
     found: dict[str, Explanation] = {}
-    for clue in sorted([*rows, *alone], key=lambda item: (item.role is Role.MAYBE, item.at)):
+    for clue in sorted([*rows, *alone], key=lambda item: (item.outlived, item.role is Role.MAYBE, item.at)):
         found.setdefault(clue.hit.symptom, _of_row(clue, case, clues, orders))
     return tuple(found.values())
 
@@ -58,7 +60,7 @@ def node_explanations(case: CaseFile, clues: tuple[Clue, ...]) -> tuple[Explanat
         if clue.of_scheduler and clue.role is Role.ROOT and clue.hit.domain in _HOST_DOMAINS
     ]  # fmt: skip
     by_symptom: dict[str, Clue] = {}
-    for clue in sorted(told, key=lambda item: (item.node is None, item.hit.suspect is SuspectKind.NONE)):
+    for clue in sorted(told, key=lambda item: (item.outlived, item.node is None, item.hit.suspect is SuspectKind.NONE)):
         by_symptom.setdefault(clue.hit.symptom, clue)
     found = [_of_statement(clue, case, clues) for clue in by_symptom.values()]
     found += [_of_state(view, case) for view in case.node_views if _is_lost(view, case)]
@@ -76,7 +78,7 @@ def node_explanations(case: CaseFile, clues: tuple[Clue, ...]) -> tuple[Explanat
                 at=job.ended_at,
             )
         )
-    return _joined(found)
+    return _joined(_named(found))
 
 
 def is_planned(view: NodeView) -> bool:
@@ -154,6 +156,23 @@ def _is_lost(view: NodeView, case: CaseFile) -> bool:
         return False
     started = case.job.started_at if case.job else None
     return view.since is None or started is None or view.since >= started
+
+
+def _named(found: list[Explanation]) -> list[Explanation]:
+    """That a node failed, which the scheduler's word to the job does not name, with the nodes that it lost."""
+    lost = {
+        suspect.node: suspect
+        for item in found
+        if item.domain is FaultDomain.HARDWARE and item.cause not in _NAMELESS
+        for suspect in item.suspects
+        if suspect.strength is Strength.HARD
+    }
+    return [
+        replace(item, suspects=tuple(lost[node] for node in sorted(lost)))
+        if item.cause in _NAMELESS and not item.suspects and not item.shared
+        else item
+        for item in found
+    ]
 
 
 def _joined(found: list[Explanation]) -> tuple[Explanation, ...]:

@@ -75,7 +75,7 @@ def _explain(case: CaseFile, clues: tuple[Clue, ...]) -> tuple[Explanation, ...]
     told = _told_only(case)
     if told is not None and not _is_over(case):
         return (told, *ranked)
-    if ranked and not _is_over(case) and _all_outlived(clues) and not _confirmed_hang(case):
+    if not _is_over(case) and _all_outlived(clues) and not _confirmed_hang(case):
         return (_unharmed("recovered", "training went on after every sign", clues), *ranked)
     if ranked and _is_doubtful(ranked[0]) and not _is_disturbed(case, clues):
         return (_unharmed("healthy", "training shows no sign of it", ranked[0].clues), *ranked)
@@ -139,7 +139,8 @@ def _nothing(case: CaseFile, clues: tuple[Clue, ...]) -> Explanation:
     if death_is_proven(case) and not (clues and all(clue.outlived for clue in clues)):
         because = "a process of it ended, and nothing shows why"
         return _unharmed("ended_without_a_sign", because, (), domain=FaultDomain.UNKNOWN)
-    if not clues and not case.findings and case.job is None and (case.progress is None or not case.progress.steps_seen):
+    stepped = case.progress is not None and case.progress.steps_seen > 0
+    if all(clue.foreign for clue in clues) and not case.findings and case.job is None and not stepped:
         because = "neither a step nor a fault was recognised in what was read, which is no proof of good health"
         return replace(_unharmed("nothing_recognised", because, ()), confidence=0.3)
     return _unharmed("healthy", "no sign of a fault was seen", ())

@@ -68,8 +68,10 @@ def _placed(hits: tuple[RuleHit, ...], case: CaseFile) -> tuple[Clue, ...]:
         elif last is not None and last.at is not None and _read_together(last, hit):
             at, timed = last.at - ahead.get(last.node, timedelta()), True
         nothing = hit.symptom in NOT_FAULTS | NEVER_A_FAULT or (hit.domain is FaultDomain.NONE and hit.role in CAUSES)
-        role = Role.CONTEXT if nothing or _is_foreign(hit, at, case, timed=timed) else hit.role
-        clues.append(Clue(hit=hit, at=at, timed=timed, node=node_of(hit, case), rank=rank_of(hit), role=role))
+        foreign = _is_foreign(hit, at, case, timed=timed)
+        role = Role.CONTEXT if nothing or foreign else hit.role
+        node, rank = node_of(hit, case), rank_of(hit)
+        clues.append(Clue(hit=hit, at=at, timed=timed, node=node, rank=rank, role=role, foreign=foreign))
     return tuple(sorted(clues, key=_order))
 
 
@@ -147,6 +149,7 @@ def _without_recovered(clues: tuple[Clue, ...]) -> tuple[Clue, ...]:
             cancels(other.hit.symptom, clue.hit.symptom)
             and (other.node == clue.node or other.node is None or clue.node is None)
             and 0.0 <= lead_s(clue, other) <= _RECOVERY_WINDOW_S
+            and not _stands_before(other, clue)
             for other in recoveries
         )
 
@@ -159,6 +162,11 @@ def _without_recovered(clues: tuple[Clue, ...]) -> tuple[Clue, ...]:
         return replace(clue, role=Role.MAYBE if again else Role.CONTEXT)
 
     return tuple(left(clue) for clue in clues)
+
+
+def _stands_before(one: Clue, other: Clue) -> bool:
+    """Whether one line precedes another in the same log, where their times cannot tell."""
+    return one.hit.file == other.hit.file and one.hit.offset < other.hit.offset and not (one.timed and other.timed)
 
 
 def _after_teardown(clues: tuple[Clue, ...]) -> tuple[Clue, ...]:

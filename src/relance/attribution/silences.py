@@ -38,7 +38,7 @@ def silence_explanations(case: CaseFile, clues: tuple[Clue, ...]) -> list[Explan
         return []
     named = ", ".join(nodes)
     because = f"nothing was heard of {named} while others waited: {words(waits[0].hit.symptom)}"
-    signed = {clue.node for clue in clues if clue.of_host and clue.may_be_cause}
+    signed = {clue.node for clue in clues if clue.of_host and clue.may_be_cause and not clue.outlived}
     return [
         Explanation(
             trust=Trust.POINTER if before_all else Trust.MAYBE,

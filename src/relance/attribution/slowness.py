@@ -6,6 +6,8 @@ is better off without that node (signatures.md M016 to M028, T034).
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from relance.attribution.clues import Clue
 from relance.attribution.explanations import Explanation, Trust
 from relance.attribution.symptoms import NO_PROGRESS, SLOW, STANDSTILLS, words
@@ -20,7 +22,7 @@ def standstill_explanations(case: CaseFile, clues: tuple[Clue, ...]) -> list[Exp
     if case.job is not None and case.job.state.is_over:
         return []
     told = [clue for clue in clues if clue.hit.symptom in NO_PROGRESS and not clue.outlived]
-    signs = [clue for clue in clues if clue.hit.symptom in STANDSTILLS]
+    signs = [clue for clue in clues if clue.hit.symptom in STANDSTILLS and not (clue.outlived or clue.foreign)]
     nodes = {clue.node for clue in signs if clue.node is not None}
     if not told and (not nodes or 2 * len(nodes) < len(case.nodes)):
         return []
@@ -46,9 +48,14 @@ def standstill_explanations(case: CaseFile, clues: tuple[Clue, ...]) -> list[Exp
 
 def slowness_explanations(case: CaseFile, clues: tuple[Clue, ...]) -> list[Explanation]:
     """A job that is said to be slow, or ended, and one node of several that alone shows what makes slow."""
-    slow = [clue for clue in clues if clue.hit.symptom in SLOW]
+    slow = any(clue.hit.symptom in SLOW for clue in clues)
     ended = case.job is not None and case.job.state.is_failure
-    signs = [clue for clue in clues if clue.hit.scope is Scope.METRICS and _CAPTURE in clue.hit.captures]
+    signs = [
+        # That steps go on does not speak against slowness; an end they do not explain.
+        replace(clue, outlived=False)
+        for clue in clues
+        if clue.hit.scope is Scope.METRICS and _CAPTURE in clue.hit.captures and (slow or not clue.outlived)
+    ]
     nodes = {clue.node for clue in signs if clue.node is not None}
     if not (slow or ended) or len(nodes) != 1 or len(case.nodes) < 2:  # noqa: PLR2004 - of one node none is odd
         return []

@@ -34,7 +34,8 @@ def alike(first: Clue, clues: Iterable[Clue]) -> tuple[Clue, ...]:
     found: dict[tuple[str | None, int | None, str | None], Clue] = {}
     for clue in (first, *clues):
         near = abs(lead_s(first, clue)) <= AT_ONCE_S
-        if near and clue.hit.symptom == first.hit.symptom and clue.may_be_cause:
+        fresh = first.outlived or not clue.outlived
+        if near and fresh and clue.hit.symptom == first.hit.symptom and clue.may_be_cause:
             found.setdefault((clue.node, clue.rank, clue.hit.device), clue)
     return tuple(found.values())
 
