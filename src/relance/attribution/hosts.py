@@ -21,6 +21,7 @@ _HOST_DOMAINS = frozenset({
 })  # fmt: skip
 _BROKEN = (NodeState.DOWN, NodeState.DRAINED)
 _NAMELESS = frozenset({"node_failed"})
+"""What the scheduler says to a job without the node: the one in its line is where the batch script ran."""
 _AUTOMATIC = (None, "", "root", "slurm")
 """Who sets a node's state without being a person who plans; a health checker runs as root."""
 

@@ -244,6 +244,10 @@ SITUATIONS: dict[str, tuple[CaseFile, FaultDomain, str, Remedy, tuple[str, ...]]
     "srun says that a node failed": (
         case(NODE_FAILED), FaultDomain.HARDWARE, "node_failed", Remedy.RESTART_EXCLUDING, ("n3",),
     ),
+    "the job is told that a node failed, and the scheduler shows which": (
+        case(replace(NODE_FAILED, captures={}, suspect=SuspectKind.NONE), node_views=(down("n4"),)),
+        FaultDomain.HARDWARE, "node_failed", Remedy.RESTART_EXCLUDING, ("n4",),
+    ),
     "the scheduler shows a node as lost": (
         case(timeout(160, 0), node_views=(down("n4"),)),
         FaultDomain.HARDWARE, "node_unreachable", Remedy.RESTART_EXCLUDING, ("n4",),
