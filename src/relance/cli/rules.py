@@ -14,6 +14,7 @@ from relance.domain.faults import FaultDomain, Scope
 from relance.recovery import wordings
 from relance.rules.formats import DerivedRule, Rule
 from relance.rules.metric_rules import MetricRule
+from relance.rules.pages import RESTARTS
 
 _CONFIG = click.option(
     "--config", type=click.Path(path_type=Path), help="Settings whose own rules count too; default: $RELANCE_CONFIG."
@@ -93,21 +94,23 @@ def show(*, rule_id: str, config: Path | None, as_json: bool) -> None:
 @_CONFIG
 @_JSON
 def test(*, paths: tuple[Path, ...], config: Path | None, as_json: bool) -> None:
-    """Try every rule on its own examples: those shipped, those of the settings, and those in PATHS.
+    """Try every rule on its own examples.
+
+    All rules are tried: those shipped, those of the settings, and those of the files PATHS, which are only tried.
 
     Exit code 1 when a file cannot be used or an example does not do what it says.
     """
     from relance.rules.checking import check_pack
 
     pack, screen = pack_of(config, paths), Screen(as_json=as_json)
-    problems = check_pack(pack)
+    problems, with_examples = check_pack(pack), (*pack.rules, *pack.metrics)
     if as_json:
-        screen.data({"rules": len(pack.rules), "problems": problems})
+        screen.data({"rules": len(with_examples), "problems": problems})
     else:
         for problem in problems:
             screen.line(str(problem), "bad")
-        examples = sum(len(rule.hit) + len(rule.miss) for rule in pack.rules)
-        tried = f"{wordings.count(len(pack.rules), 'rule')}, {wordings.count(examples, 'example')}"
+        examples = sum(len(rule.hit) + len(rule.miss) for rule in with_examples)
+        tried = f"{wordings.count(len(with_examples), 'rule')} with {wordings.count(examples, 'example')}"
         screen.line(f"{tried}: {wordings.count(len(problems), 'problem') if problems else 'all as they say'}")
     if problems:
         raise click.exceptions.Exit(int(ExitCode.ERROR))
@@ -124,7 +127,10 @@ def test(*, paths: tuple[Path, ...], config: Path | None, as_json: bool) -> None
 @_CONFIG
 @_JSON
 def lint(*, paths: tuple[Path, ...], corpus: tuple[Path, ...], config: Path | None, as_json: bool) -> None:
-    """Say what a reviewer would object to: slow patterns, bare words, doubles, examples of one wording.
+    """Say what a reviewer of rules would object to.
+
+    That is slow patterns, bare words, doubles, and examples of one wording. With PATHS only the rules of those files
+    are told about, held against all that are in force; else all are.
 
     Exit code 1 when there is anything.
     """
@@ -132,10 +138,13 @@ def lint(*, paths: tuple[Path, ...], corpus: tuple[Path, ...], config: Path | No
     from relance.rules.linting import lint_pack, lone_rules
 
     pack, screen = pack_of(config, paths), Screen(as_json=as_json)
-    problems = lint_pack(pack)
+    meant = frozenset(map(str, paths))
+    problems = tuple(each for each in lint_pack(pack) if not meant or each.file in meant)
     lone = lone_rules(pack, texts_of(corpus)) if corpus else ()
+    lone = tuple(each for each in lone if not meant or pack.by_id[each.rule].file in meant)
+    looked_at = sum(not meant or rule.file in meant for rule in pack.rules)
     if as_json:
-        screen.data({"rules": len(pack.rules), "problems": problems, "lone": lone})
+        screen.data({"rules": looked_at, "problems": problems, "lone": lone})
     else:
         for problem in problems:
             screen.line(str(problem), "bad")
@@ -143,7 +152,7 @@ def lint(*, paths: tuple[Path, ...], corpus: tuple[Path, ...], config: Path | No
             screen.line(f"{each.rule}: its only hit is in {each.case}. Give it an example in another wording", "bad")
         found = len(problems) + len(lone)
         screen.line(
-            f"{wordings.count(len(pack.rules), 'rule')}: {wordings.count(found, 'objection') if found else 'none'}"
+            f"{wordings.count(looked_at, 'rule')}: {wordings.count(found, 'objection') if found else 'no objection'}"
         )
     if problems or lone:
         raise click.exceptions.Exit(int(ExitCode.ERROR))
@@ -154,9 +163,10 @@ def lint(*, paths: tuple[Path, ...], corpus: tuple[Path, ...], config: Path | No
 @_CONFIG
 @_JSON
 def explain(*, line: str | None, config: Path | None, as_json: bool) -> None:
-    """Say which rules match LINE, in which logs they count, and what they take from it.
+    """Say which rules match LINE, and where they count.
 
-    Without LINE, or with a dash, the text is read from standard input: a traceback has several lines.
+    For each it says in which logs it counts and what it takes from the line, or why it does not count there. Without
+    LINE, or with a dash, the text is read from standard input: a traceback has several lines.
     """
     from relance.rules.explaining import explain_line
 
@@ -174,15 +184,22 @@ def explain(*, line: str | None, config: Path | None, as_json: bool) -> None:
         return
     if not found:
         screen.line("no rule matches; relance rules list shows what is recognised")
+    elif not any(each.counts for each in found):
+        screen.line("no rule counts on this line; these match it otherwise:")
     for each in found:
         where = f"in logs of the kind {', '.join(scope.value for scope in each.counts)}" if each.counts else each.note
         rule = each.rule
         screen.fact(
-            rule.id, f"{rule.title} ({rule.domain.value}, {rule.role.value}, another try: {rule.restart.value})"
+            rule.id, f"{rule.title} ({rule.domain.value}, {rule.role.value}; another try: {RESTARTS[rule.restart]})"
         )
         screen.line(f"  counts {where}" if each.counts else f"  does not count: {where}", "quiet")
         for name, value in each.captures.items():
             screen.line(f"  {name} = {value}", "quiet")
+
+
+def _another_try(rule: Rule | MetricRule | DerivedRule) -> str:
+    """In words, and as a file of rules has it."""
+    return f"{RESTARTS[rule.restart]} (restart: {rule.restart.value})"
 
 
 def _show_other(screen: Screen, rule: MetricRule | DerivedRule) -> None:
@@ -195,7 +212,7 @@ def _show_other(screen: Screen, rule: MetricRule | DerivedRule) -> None:
         "says", f"{rule.domain.value}, {wordings.name(rule.symptom)}, as {rule.role.value}, weight {rule.weight:g}"
     )
     screen.fact("points at", rule.suspect.value)
-    screen.fact("restart", rule.restart.value)
+    screen.fact("another try", _another_try(rule))
     screen.fact("in", ", ".join(_scopes(rule)))
     if isinstance(rule, MetricRule):
         limits = ", ".join(f"{each:g}" for each in rule.when.limits)
@@ -211,7 +228,7 @@ def _facts(rule: Rule) -> tuple[tuple[str, str], ...]:
         ("pattern", rule.pattern),
         ("says", f"{rule.domain.value}, {wordings.name(rule.symptom)}, as {rule.role.value}, weight {rule.weight:g}"),
         ("points at", rule.suspect.value),
-        ("restart", rule.restart.value),
+        ("another try", _another_try(rule)),
         ("in logs", ", ".join(sorted(item.value for item in rule.scopes))),
         ("kind", ", ".join(wordings.name(kind) for kind in kinds if getattr(rule, kind)) or "plain"),
         *((f"beside {', '.join(one.rules)}", one.role.value) for one in rule.beside),

@@ -16,7 +16,7 @@ _SUSPECTS = {
     SuspectKind.ALL: "a shared service",
     SuspectKind.NONE: "no node",
 }
-_RESTARTS = {
+RESTARTS = {
     RestartHint.OK: "restart",
     RestartHint.EXCLUDE: "restart without the suspect",
     RestartHint.ONCE: "restart once, then stop",
@@ -25,6 +25,7 @@ _RESTARTS = {
     RestartHint.SCHEDULER: "somebody decided: nothing",
     RestartHint.NOTHING: "no say alone",
 }
+"""What a rule says of another try, in words."""
 _HEAD = """\
 # Rules
 
@@ -78,7 +79,7 @@ def _cells(rule: Rule | DerivedRule | MetricRule) -> list[str]:
         rule.domain.value,
         rule.role.value,
         _SUSPECTS[rule.suspect],
-        _RESTARTS[rule.restart],
+        RESTARTS[rule.restart],
         f"{rule.weight:g}",
     ]
 

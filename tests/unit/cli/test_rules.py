@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,7 @@ def run(*words: str, text: str | None = None) -> Result:
 
 def test_lint_says_that_there_is_nothing_to_object_to(in_force: list[Pack]) -> None:
     told = run("lint")
-    assert (told.exit_code, told.output) == (0, "1 rule: none\n"), len(in_force)
+    assert (told.exit_code, told.output) == (0, "1 rule: no objection\n"), len(in_force)
 
 
 def test_lint_names_rule_field_and_remedy_and_fails(in_force: list[Pack]) -> None:
@@ -42,6 +43,14 @@ def test_lint_names_rule_field_and_remedy_and_fails(in_force: list[Pack]) -> Non
     assert "2 rules: 1 objection" in told.output
     (problem,) = json.loads(run("lint", "--json").output)["problems"]
     assert (problem["rule"], problem["field"]) == ("slow", "pattern")
+
+
+def test_lint_of_a_file_tells_of_its_rules_alone(in_force: list[Pack], tmp_path: Path) -> None:
+    own = tmp_path / "site.yaml"
+    own.touch()
+    in_force.append(pack(SLOW, replace(SOUND, file=str(own))))
+    told = run("lint", str(own))
+    assert (told.exit_code, told.output) == (0, "1 rule: no objection\n")
 
 
 def test_lint_with_cases_names_rules_that_know_one_alone(in_force: list[Pack], tmp_path: Path) -> None:
