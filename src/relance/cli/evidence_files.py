@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE, getincrementaldecoder
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,7 @@ from relance.watching.evidence.packed import Packed
 CONTEXT = "context.yaml"
 MOST_YAML_BYTES = 1 << 20
 _CHUNK_BYTES = 1 << 20
+_UTF_16 = (BOM_UTF16_LE, BOM_UTF16_BE)
 
 
 def files_of(paths: tuple[Path, ...], skipped: frozenset[Path] = frozenset()) -> list[EvidenceFile]:
@@ -32,7 +34,7 @@ def files_of(paths: tuple[Path, ...], skipped: frozenset[Path] = frozenset()) ->
                 continue
             name = _text_of(file.relative_to(path) if path.is_dir() and len(paths) == 1 else file)
             packed = Packed(_chunks_of(file))
-            found[name] = EvidenceFile(name=name, chunks=packed.chunks, trouble=packed.trouble)
+            found[name] = EvidenceFile(name=name, chunks=partial(_as_utf_8, packed.chunks), trouble=packed.trouble)
     return list(found.values())
 
 
@@ -63,6 +65,15 @@ def read_yaml(path: Path) -> object:
         raise YamlFileError(error.strerror or str(error)) from error
     except (ValueError, RecursionError, yaml.YAMLError) as error:
         raise YamlFileError(" ".join(str(error).split())) from error
+
+
+def _as_utf_8(chunks: Callable[[], Iterable[bytes]]) -> Iterator[bytes]:
+    """The same text in UTF-8 where its first two bytes say that it is UTF-16, as other systems' shells write it."""
+    decoder = None
+    for number, chunk in enumerate(chunks()):
+        if number == 0 and chunk.startswith(_UTF_16):
+            decoder = getincrementaldecoder("utf-16")("replace")
+        yield chunk if decoder is None else decoder.decode(chunk).encode("utf-8", "replace")
 
 
 def _text_of(path: Path) -> str:

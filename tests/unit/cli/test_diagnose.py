@@ -142,6 +142,13 @@ def test_a_name_that_is_not_utf_8_is_told_with_its_bytes(tmp_path: Path) -> None
     assert report["logs"] == ["job-\\xff\\xfe.log"]
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_a_log_in_utf_16_is_read(tmp_path: Path, encoding: str) -> None:
+    (tmp_path / "job.log").write_bytes(("\ufeff" + STEPS * 900 + TRACEBACK).encode(encoding))
+    report = json.loads(run(str(tmp_path), "--json").output)
+    assert (report["decision"], report["first_evidence"]["line"]) == ("stop", 900 * 39 + 6)
+
+
 @pytest.mark.parametrize("date", ["9999-12-31T23:59:59.99", "9999-12-31 23:59:59-12:00", "0001-01-01T00:00:00+14:00"])
 def test_a_date_at_the_end_of_all_dates_stops_no_answer(tmp_path: Path, date: str) -> None:
     lines = (STEPS + TRACEBACK).splitlines()

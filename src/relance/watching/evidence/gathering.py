@@ -32,7 +32,11 @@ _MOST_TELLING_NODES = 256
 _NO_NODES = frozenset({"all", "combined", "excerpt", "extract", "full", "head", "merged", "part", "snippet", "tail"})
 """What stands where a file's name has that of a node, and is none."""
 _LOGS = (".log", ".out", ".err")
-_LEFT_OUT = {FileKind.SETTINGS: "settings: not read", FileKind.BINARY: "no text: not read"}
+_LEFT_OUT = {
+    FileKind.SETTINGS: "settings: not read",
+    FileKind.BINARY: "no text: not read",
+    FileKind.ARCHIVE: "an archive: not read; unpack it into a folder, and name that",
+}
 _ADDRESS = re.compile(rb"^\s*((?:\d{1,3}\.){3}\d{1,3}|i-[0-9a-f]{4,17})\s+([A-Za-z][\w.-]*)\s*$", re.MULTILINE)
 
 
@@ -138,7 +142,7 @@ class _Gathering:
             return
         readers: dict[FileKind, Callable[[EvidenceFile, Look], None]] = {
             FileKind.LOG: self._take_log,
-            FileKind.JSON: self._take_json,
+            FileKind.JSON: self._take_json if not _is_output(file.name) else self._take_json_or_log,
             FileKind.YAML: self._take_yaml,
             FileKind.JOBS: self._take_jobs,
             FileKind.NODES: self._take_nodes,
@@ -147,7 +151,7 @@ class _Gathering:
         }
         if told.kind in readers:
             readers[told.kind](file, told)
-        elif told.kind is FileKind.EMPTY and unpacked(file.name).endswith(_LOGS):
+        elif told.kind is FileKind.EMPTY and _is_output(file.name):
             self._take_log(file, told)
         else:
             self._leave_out(file.name, _LEFT_OUT.get(told.kind, "empty"))
@@ -234,6 +238,17 @@ class _Gathering:
             node = name.decode("latin-1")
             self._addresses[address.decode()] = known_node(node, self._nodes) or node
         self._see(tables.nodes_in_notes(said.decode("utf-8", "replace")))
+
+    def _take_json_or_log(self, file: EvidenceFile, told: Look) -> None:
+        """A log may begin with a very long line, or hold one line, that looks like a document."""
+        left_out = len(self._left_out)
+        try:
+            self._take_json(file, told)
+        except values.DocumentError:
+            self._take_log(file, replace(told, scope=Scope.APPLICATION))
+        if len(self._left_out) > left_out:
+            self._left_out.pop()
+            self._take_log(file, replace(told, scope=Scope.APPLICATION))
 
     def _take_json(self, file: EvidenceFile, told: Look) -> None:
         data = values.whole(file.chunks)
@@ -334,6 +349,11 @@ def _by_scope(log: FinishedLog, host: str | None, node: str | None, head: bytes)
     for scope in (Scope.KERNEL, *sorted(others, key=lambda each: each.value)):
         only = scope if others else None
         yield replace(log, node=node, scope=scope, chunks=hosts.part(log.chunks, host=host, scope=only))
+
+
+def _is_output(name: str) -> bool:
+    """Whether a file is called as logs are."""
+    return unpacked(name.lower()).endswith(_LOGS)
 
 
 def _rendered(lines: Sequence[kubernetes.EventLine], length: int) -> Iterator[bytes]:

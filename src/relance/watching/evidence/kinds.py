@@ -22,6 +22,9 @@ _MAGIC = (
     b"\x7fELF", b"PK\x03\x04", b"\x89PNG", b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\x00", b"BZh9",
     b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05", b"%PDF-", b"\x93NUMPY", b"\x89HDF",
 )  # fmt: skip
+_ZIP = b"PK\x03\x04"
+_TAR = b"ustar"
+_TAR_AT = 257
 _CONTROLS = bytes(each for each in range(32) if each not in b"\t\n\r\x1b\x08\x0c") + b"\x7f"
 _NOTES = (".txt", ".md")
 _TEXT_NAMES = (".log", ".out", ".err", ".txt")
@@ -102,6 +105,8 @@ class FileKind(Enum):
     """Says what the attempt was, not what became of it: not read."""
     BINARY = "binary"
     """No text."""
+    ARCHIVE = "archive"
+    """Files in one, which are not unpacked."""
     EMPTY = "empty"
     """Nothing."""
 
@@ -131,6 +136,8 @@ def look(name: str, head: bytes, nodes: tuple[str, ...] = (), *, whole: bool = T
 
     if not head.strip(b"\0 \t\r\n"):
         return as_kind(FileKind.EMPTY)
+    if (base.endswith(".zip") and head.startswith(_ZIP)) or head[_TAR_AT:].startswith(_TAR):
+        return as_kind(FileKind.ARCHIVE)
     if is_binary(base, head):
         return as_kind(FileKind.BINARY)
     text = head.decode("utf-8", "replace")

@@ -141,6 +141,9 @@ def test_comments_of_a_table_are_notes() -> None:
     assert (log.scope, b"".join(log.chunks())) == (Scope.NOTES, b"\n\n# n2: fan failed")
 
 
+ARCHIVE = "an archive: not read; unpack it into a folder, and name that"
+
+
 @pytest.mark.parametrize(
     ("name", "data", "why"),
     [
@@ -148,6 +151,8 @@ def test_comments_of_a_table_are_notes() -> None:
         ("train.yaml", b"lr: 1\n", "settings: not read"),
         ("other.json", b'{"a": [1]}', "JSON that nothing is known of: not read"),
         ("empty", b"", "empty"),
+        ("logs.zip", b"PK\3\4" + b"\0" * 99, ARCHIVE),
+        ("logs.tar", b"job.log".ljust(257, b"\0") + b"ustar\x0000" + b"\0" * 300 + b"CUDA error\n" * 99, ARCHIVE),
     ],
 )
 def test_what_is_no_evidence_is_left_out_and_said(name: str, data: bytes, why: str) -> None:
@@ -155,6 +160,17 @@ def test_what_is_no_evidence_is_left_out_and_said(name: str, data: bytes, why: s
     assert found.is_empty
     assert [(item.source, item.note) for item in found.left_out] == [(name, why)]
     assert found.coverage == ()
+
+
+@pytest.mark.parametrize(
+    "data",
+    ['{"level": "error", "msg": "x"}\n', '{"config": "' + "x" * 70_000 + '"}\nx\n', '{"step": 1} ' * 1_500_000],
+    ids=["one line", "a long first line", "one line beyond every document"],
+)
+def test_a_log_whose_beginning_looks_like_a_document_is_a_log(data: str) -> None:
+    found = gathered(file("job.log", data))
+    assert [(log.name, log.scope) for log in found.logs] == [("job.log", Scope.APPLICATION)]
+    assert (found.coverage, found.left_out) == ((), ())
 
 
 def test_an_empty_log_is_a_log() -> None:
