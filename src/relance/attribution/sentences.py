@@ -70,7 +70,16 @@ def _shown(verdict: Verdict) -> str:
     frame = own_frame(first) if first is not None else None
     if first is None or frame is None:
         return ""
-    return f"{deciding_line(first)[:_QUOTE].rstrip('.')} at {frame}"
+    return f"{_cut(deciding_line(first).rstrip('.'))} at {frame}"
+
+
+def _cut(line: str) -> str:
+    """A line that is not too long for a sentence: up to its last whole sentence that fits, else to a whole word."""
+    if len(line) <= _QUOTE:
+        return line
+    start = line[:_QUOTE]
+    whole = start.rpartition(". ")[0] or start.rpartition(" ")[0] or start
+    return f"{whole} ..."
 
 
 def _coverage(case: CaseFile) -> tuple[Coverage, ...]:

@@ -41,8 +41,8 @@ _WHY_IGNORED = {
 def show(screen: Screen, found: Diagnosis) -> None:
     """The answer as a page of a screen."""
     verdict, progress = found.verdict, found.progress
-    screen.sentence("whose fault", whose_fault(verdict), "bad" if verdict.remedy is Remedy.STOP else "")
-    screen.sentence("what to do", what_to_do(verdict, progress), _TONES.get(verdict.remedy, "busy"))
+    screen.sentence("whose fault", whose_fault(found), "bad" if verdict.remedy is Remedy.STOP else "")
+    screen.sentence("what to do", what_to_do(found), _TONES.get(verdict.remedy, "busy"))
     screen.sentence("decision", f"{verdict.remedy.value} (limits of a site are not applied)")
     screen.sentence("how sure", _how_sure(verdict))
     for suspect in verdict.to_leave_out:
@@ -53,9 +53,15 @@ def show(screen: Screen, found: Diagnosis) -> None:
     screen.line()
     _show_evidence(screen, verdict)
     screen.sentence("what was seen", wordings.name(symptom(found)) if found.findings else "nothing")
-    screen.sentence("it ended as", outcome(found.job))
+    screen.sentence("it ended as", _outcome(found))
     screen.sentence("progress", _progress(progress))
     _show_doubts(screen, found)
+
+
+def _outcome(found: Diagnosis) -> str:
+    """The scheduler's word, and where there is none, that it was not asked."""
+    said = outcome(found.job)
+    return "not known: no answer of the scheduler was read" if said == "unknown" else said
 
 
 def _how_sure(verdict: Verdict) -> str:

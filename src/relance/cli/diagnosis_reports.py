@@ -19,7 +19,9 @@ from relance.domain.views import JobState, JobView
 from relance.recovery import wordings
 
 _NOTHING = "nothing_recognised"
+_SOUND = "healthy"
 _NOTHING_SEEN = "It cannot be told: neither a step nor a fault was recognised in what was read."
+_NO_END_SEEN = "Nothing wrong was seen, and nothing says how the job ended."
 _DOUBTFUL = ("low", "very low")
 """Levels of confidence at which an answer is a guess."""
 _WEAK = 0.5
@@ -84,24 +86,30 @@ def symptom(diagnosis: Diagnosis) -> str:
 def explanation(diagnosis: Diagnosis) -> tuple[str, ...]:
     """Two or three sentences: whose fault it is, where it first shows, and what to do."""
     verdict = diagnosis.verdict
-    told = [whose_fault(verdict)]
+    told = [whose_fault(diagnosis)]
     if verdict.evidence:
         told.append(f"It first shows in {_where(verdict.evidence[0])}.")
     else:
         told.append(_sentence(verdict.summary.partition(": ")[2] or verdict.summary))
-    told.append(what_to_do(verdict, diagnosis.progress))
+    told.append(what_to_do(diagnosis))
     return tuple(told)
 
 
-def whose_fault(verdict: Verdict) -> str:
-    """Whose fault it is, in a sentence; of files that tell nothing it is not said that all is well."""
+def whose_fault(diagnosis: Diagnosis) -> str:
+    """Whose fault it is, in a sentence; where no end was seen it is not said that all is well."""
+    verdict = diagnosis.verdict
+    if _is_end_untold(diagnosis):
+        return _NO_END_SEEN
     return _NOTHING_SEEN if verdict.cause == _NOTHING else faults_sentence(verdict)
 
 
-def what_to_do(verdict: Verdict, progress: Progress) -> str:
+def what_to_do(diagnosis: Diagnosis) -> str:
     """The decision as advice to a person."""
+    verdict, progress = diagnosis.verdict, diagnosis.progress
     if verdict.cause == _NOTHING:
         return "Give it more to read."
+    if _is_end_untold(diagnosis):
+        return "Nothing if the job runs or is done. If it broke off here, give it more to read."
     nodes = wordings.nodes([suspect.node for suspect in verdict.suspects]) if verdict.suspects else "the suspects"
     saved = progress.checkpoint_durable
     start = "Start it again" + (f" from the checkpoint of step {wordings.steps(saved)}" if saved is not None else "")
@@ -120,7 +128,7 @@ def what_to_do(verdict: Verdict, progress: Progress) -> str:
 
 def would_help(diagnosis: Diagnosis) -> tuple[str, ...]:
     """What to put beside the logs, where they do not suffice for an answer; nothing where they do."""
-    if not _is_doubtful(diagnosis.verdict):
+    if not (_is_doubtful(diagnosis.verdict) or _is_end_untold(diagnosis)):
         return ()
     lacking = {
         "the job's own output": Scope.APPLICATION not in diagnosis.scopes,
@@ -135,6 +143,15 @@ def would_help(diagnosis: Diagnosis) -> tuple[str, ...]:
 def _is_doubtful(verdict: Verdict) -> bool:
     level = verdict.basis.level if verdict.basis is not None else wordings.confidence(verdict.confidence)
     return verdict.domain is FaultDomain.UNKNOWN or verdict.cause == _NOTHING or level in _DOUBTFUL
+
+
+def _is_end_untold(diagnosis: Diagnosis) -> bool:
+    """Steps went by without a fault, and neither the scheduler nor the output says whether that was all."""
+    job, progress = diagnosis.job, diagnosis.progress
+    if diagnosis.verdict.cause != _SOUND or (job is not None and job.state is not JobState.UNKNOWN):
+        return False
+    step, total = progress.step, progress.total_steps
+    return progress.phase is not Phase.ENDING and (step is None or total is None or step < total)
 
 
 def _clause(verdict: Verdict) -> str:

@@ -103,7 +103,8 @@ def test(*, paths: tuple[Path, ...], config: Path | None, as_json: bool) -> None
     from relance.rules.checking import check_pack
 
     pack, screen = pack_of(config, paths), Screen(as_json=as_json)
-    problems, with_examples = check_pack(pack), (*pack.rules, *pack.metrics)
+    problems = check_pack(pack)
+    with_examples: tuple[Rule | MetricRule, ...] = (*pack.rules, *pack.metrics)
     if as_json:
         screen.data({"rules": len(with_examples), "problems": problems})
     else:

@@ -165,3 +165,24 @@ def test_of_files_that_tell_nothing_it_is_not_said_that_all_is_well(means: Means
     assert (report["cause"], report["decision"]) == ("nothing_recognised", "none")
     assert str(report["explanation"]).startswith("It cannot be told")
     assert report["would_help"]
+
+
+STEPS = "".join(f"0: 2026-11-28 03:02:{second:02} INFO step {second}/50 loss 2.5\n" for second in range(0, 50, 5))
+
+
+@pytest.mark.parametrize(
+    ("text", "start"),
+    [
+        (STEPS, "Nothing wrong was seen, and nothing says how the job ended."),
+        (f"{STEPS}0: 2026-11-28 03:02:50 INFO step 50/50 loss 2.4\n", "Nothing was wrong."),
+    ],
+    ids=["it just stops", "the last step was made"],
+)
+def test_of_a_log_that_just_stops_it_is_not_said_that_all_is_well(
+    text: str, start: str, means: Means, tmp_path: Path
+) -> None:
+    (tmp_path / "job.log").write_text(text)
+    report = report_of(diagnosis_of(files_of((tmp_path,)), Context(), means, NOW))
+    assert (report["cause"], report["decision"]) == ("healthy", "none")
+    assert str(report["explanation"]).startswith(start)
+    assert bool(report["would_help"]) is start.endswith("ended.")
