@@ -6,7 +6,7 @@ missed at the end. So the cost does not grow with the log.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TypeVar
@@ -19,87 +19,94 @@ from relance.domain.observations import LogBlock
 from relance.domain.verdicts import Presence
 
 K = TypeVar("K")
-_HEAD_BYTES = 192 * 1024
-_TAIL_BYTES = 192 * 1024
+_BYTES = 192 * 1024
+"""So much of the beginning and of the end: hundreds of ranks that write into one log introduce themselves in it."""
+_BYTES_OF_A_RANK = 16 * 1024
+"""The same for a log that is one rank's own, of which a job may have thousands."""
+_SCOPES_OF_THE_JOB = (Scope.APPLICATION, Scope.SCHEDULER)
 
 
 @dataclass(slots=True)
 class Ears:
-    """Listens to blocks of several logs, each from its beginning; `now` is the time of reading."""
+    """Listens to blocks of logs, one log after another, each from its beginning; `now` is the time of reading.
+
+    Of a log that is over only who was heard in it is kept, so the room does not grow with the number of logs.
+    """
 
     now: datetime
-    _heads: dict[str, bytes] = field(default_factory=dict)
-    _tails: dict[str, bytes] = field(default_factory=dict)
-    _of: dict[str, LogBlock] = field(default_factory=dict)
+    _log: LogBlock | None = None
+    """The first block of the log that is listened to."""
+    _head: bytes = b""
+    _tail: bytes = b""
+    _ranks: set[int] = field(default_factory=set)
+    _nodes: set[str] = field(default_factory=set)
+    _last_at: dict[int, datetime] = field(default_factory=dict)
+    _node_last_at: dict[str, datetime] = field(default_factory=dict)
+    _first_at: datetime | None = None
+    _latest: datetime | None = None
 
     def take(self, block: LogBlock) -> None:
         """The next block of its log."""
+        if self._log is None or block.file != self._log.file:
+            self._end()
+            self._log = block
         data = block.data[block.overlap :]
-        head = self._heads.get(block.file, b"")
-        room = _HEAD_BYTES - len(head)
-        if room > 0:
-            self._heads[block.file] = head + data[:room]
+        most = _BYTES if self._log.rank is None else _BYTES_OF_A_RANK
+        room = most - len(self._head)
+        self._head += data[:room]
         if len(data) > room:
-            rest = data[max(room, 0) :]
-            self._tails[block.file] = (self._tails.get(block.file, b"") + rest[-_TAIL_BYTES:])[-_TAIL_BYTES:]
-        self._of.setdefault(block.file, block)
+            self._tail = (self._tail + data[room:][-most:])[-most:]
 
     def presence(self) -> Presence:
         """Who was heard in the job's own output."""
-        ranks: set[int] = set()
-        nodes: set[str] = set()
-        last_at: dict[int, datetime] = {}
-        node_last_at: dict[str, datetime] = {}
-        for name, block in self._of.items():
-            if block.scope is not Scope.APPLICATION:
-                continue
-            for rank, host, at in self._voices(name, block):
-                if rank is not None:
-                    ranks.add(rank)
-                    if block.rank is not None:
-                        _keep_latest(last_at, rank, at)
-                if host is not None:
-                    nodes.add(host)
-                    _keep_latest(node_last_at, host, at)
+        self._end()
         return Presence(
-            ranks=frozenset(ranks),
-            nodes=frozenset(nodes),
-            last_at=last_at,
-            node_last_at=node_last_at,
-            first_at=self._first_at(),
+            ranks=frozenset(self._ranks),
+            nodes=frozenset(self._nodes),
+            last_at=dict(self._last_at),
+            node_last_at=dict(self._node_last_at),
+            first_at=self._first_at,
         )
 
     def latest(self) -> datetime | None:
         """The latest time that any line near the end of a log of the job or its scheduler bears."""
-        times = (
-            at
-            for name, block in self._of.items()
-            if block.scope in (Scope.APPLICATION, Scope.SCHEDULER)
-            for line in self._lines(self._tails.get(name) or self._heads[name])
-            if (at := read_time(line, read_at=self.now)) is not None
-        )
-        return max(times, default=None)
+        self._end()
+        return self._latest
 
-    def _first_at(self) -> datetime | None:
-        """The first time that the job's own output bears."""
-        times = (
-            next((at for line in self._lines(head) if (at := read_time(line, read_at=self.now)) is not None), None)
-            for name, head in self._heads.items()
-            if self._of[name].scope is Scope.APPLICATION
-        )
-        return min((at for at in times if at is not None), default=None)
+    def _end(self) -> None:
+        """The log is over: keep who was heard in it, and when."""
+        log, head, tail = self._log, _lines(self._head), _lines(self._tail)
+        self._log, self._head, self._tail = None, b"", b""
+        if log is None or log.scope not in _SCOPES_OF_THE_JOB:
+            return
+        for at in filter(None, map(self._time, tail or head)):
+            self._latest = at if self._latest is None else max(self._latest, at)
+        if log.scope is Scope.APPLICATION:
+            first = next(filter(None, map(self._time, head)), None)
+            if first is not None:
+                self._first_at = first if self._first_at is None else min(self._first_at, first)
+            for line in (*head, *tail):
+                self._hear(line, log)
 
-    def _voices(self, name: str, block: LogBlock) -> Iterator[tuple[int | None, str | None, datetime | None]]:
-        for part in (self._heads[name], self._tails.get(name, b"")):
-            for line in self._lines(part):
-                label = read_label(line)
-                rank = label.best_rank if block.rank is None else block.rank
-                host = label.host if block.node is None else block.node
-                if rank is not None or host is not None:
-                    yield rank, host, read_time(line, read_at=self.now)
+    def _hear(self, line: bytes, log: LogBlock) -> None:
+        label = read_label(line)
+        rank = label.best_rank if log.rank is None else log.rank
+        host = label.host if log.node is None else log.node
+        at = self._time(line) if log.rank is not None or host is not None else None
+        if rank is not None:
+            self._ranks.add(rank)
+            if log.rank is not None:
+                _keep_latest(self._last_at, rank, at)
+        if host is not None:
+            self._nodes.add(host)
+            _keep_latest(self._node_last_at, host, at)
 
-    def _lines(self, part: bytes) -> list[bytes]:
-        return LogText(part).text.splitlines()
+    def _time(self, line: bytes) -> datetime | None:
+        return read_time(line, read_at=self.now)
+
+
+def _lines(part: bytes) -> list[bytes]:
+    return LogText(part).text.splitlines()
 
 
 def _keep_latest(kept: dict[K, datetime], key: K, at: datetime | None) -> None:
@@ -120,6 +127,5 @@ def reading_time(logs: Iterable[Callable[[], Iterable[bytes]]], otherwise: datet
 def _last_date(chunks: Iterable[bytes]) -> datetime | None:
     tail = b""
     for chunk in chunks:
-        tail = (tail + chunk)[-_TAIL_BYTES:]
-    lines = LogText(tail).text.splitlines()
-    return next((at for line in reversed(lines) if (at := dated(line)) is not None), None)
+        tail = (tail + chunk)[-_BYTES:]
+    return next((at for line in reversed(_lines(tail)) if (at := dated(line)) is not None), None)
