@@ -28,7 +28,7 @@ class Prescription:
 
 def prescribe(explanation: Explanation, fingerprint: str, case: CaseFile) -> Prescription:
     """What would help."""
-    first = _by_hint(explanation)
+    first = _of_shaken_fabric(explanation, case) or _by_hint(explanation)
     if first.confirmable:
         return _confirmed(first, _times_before(fingerprint, case.earlier, explanation), fingerprint, case)
     if first.remedy not in (Remedy.RESTART, Remedy.RESTART_EXCLUDING):
@@ -42,6 +42,17 @@ def prescribe(explanation: Explanation, fingerprint: str, case: CaseFile) -> Pre
     if first.limit == ONCE and times >= ONCE and _none_progressed(fingerprint, case.earlier):
         return Prescription(remedy=Remedy.STOP, reason="the try to confirm it ended the same way, without progress")
     return first
+
+
+def _of_shaken_fabric(item: Explanation, case: CaseFile) -> Prescription | None:
+    """A switch that shook all nodes of one job alike is back when the next attempt begins, as a rule.
+
+    Where other owners' jobs have it too it is not over.
+    """
+    others = any(sign.domain is FaultDomain.INTERCONNECT for sign in case.fleet)
+    if not item.shared or others or item.domain is not FaultDomain.INTERCONNECT or item.hint is not RestartHint.EXCLUDE:
+        return None
+    return Prescription(remedy=Remedy.RESTART, reason="the network failed all nodes alike, so that none is to blame")
 
 
 def _confirmed(first: Prescription, times: int, fingerprint: str, case: CaseFile) -> Prescription:

@@ -57,6 +57,9 @@ def spread_of(group: tuple[Clue, ...], case: CaseFile, clues: Iterable[Clue]) ->
         found = tuple(Suspect(node=node, strength=strength, reason=reason) for node in sorted(_nodes(group)))
         return Spread(domain=ON_ONE_NODE[hit.symptom], hint=RestartHint.EXCLUDE, suspects=found)
     wide = is_widespread(group, case) and common_end(group, case, everything) is None
+    if wide and hit.symptom in OF_THE_HOST:
+        # No other node is better: the hosts are set up like that, or the program asks for too much.
+        return Spread(domain=hit.domain, hint=RestartHint.NO, wide=True)
     if hit.restart is RestartHint.ONCE and hit.domain in _OWN and _is_certain_to_repeat(group, case, everything):
         confirmable = not _is_at_the_beginning(group[0], case)
         return Spread(domain=hit.domain, hint=RestartHint.NO, wide=wide, confirmable=confirmable)
@@ -82,8 +85,9 @@ def _is_certain_to_repeat(group: tuple[Clue, ...], case: CaseFile, clues: tuple[
     everywhere = everywhere or (not _nodes(group) and len(_nodes(tuple(together))) > 1)
     beginning = _is_at_the_beginning(first, case)
     if first.hit.symptom in OUT_OF_MEMORY:
-        several = everywhere or len({clue.rank for clue in group if clue.rank is not None}) > 1
-        return several and (beginning or _has_hardly_begun(case))
+        logs = {clue.hit.file for clue in together if clue.hit.symptom == first.hit.symptom}
+        several = everywhere or len({clue.rank for clue in group if clue.rank is not None}) > 1 or len(logs) > 1
+        return several and (beginning or _has_hardly_begun(case, timed=first.timed))
     return everywhere or beginning or _is_mistake(first)
 
 
@@ -95,8 +99,11 @@ def _is_mistake(clue: Clue) -> bool:
     return clue.hit.symptom == "python_exception" and named in MISTAKEN_EXCEPTIONS
 
 
-def _has_hardly_begun(case: CaseFile) -> bool:
-    return case.progress is not None and 0 < case.progress.steps_seen <= _FEW_STEPS
+def _has_hardly_begun(case: CaseFile, *, timed: bool) -> bool:
+    """Whether it made a few steps at most; without any, only where no time says how long it ran."""
+    if case.progress is None or case.progress.steps_seen > _FEW_STEPS:
+        return False
+    return bool(case.progress.steps_seen) or not timed
 
 
 def _is_at_the_beginning(clue: Clue, case: CaseFile) -> bool:
@@ -111,7 +118,8 @@ def _same_device(symptom: str, clues: Iterable[Clue]) -> tuple[Suspect, ...]:
     """The node whose one GPU had the fault under several processes, while no other GPU had it."""
     told: dict[tuple[str | None, str | None], set[str]] = {}
     for clue in clues:
-        if clue.hit.symptom == symptom and clue.of_host:
+        elsewhere = clue.node is None and clue.hit.node is not None
+        if clue.hit.symptom == symptom and clue.of_host and not elsewhere:
             told.setdefault((clue.node, clue.hit.device), set()).add(clue.hit.captures.get("pid", ""))
     if len(told) != 1:
         return ()

@@ -24,6 +24,11 @@ MOST_EXCERPT_BYTES = 2048
 MOST_CAPTURE_CHARS = 300
 _BEFORE_MATCH_BYTES = 512
 _POD = re.compile(rb"\bpod/(?:[\w-]+/)?([\w.-]+)")
+_WRITER = re.compile(
+    rb"(?:[A-Z][a-z]{2} {1,2}\d{1,2} [\d:]{8} |\d{4}-\d\d-\d\dT\S{8,24} )?\[?([A-Za-z][\w.-]*\d[\w.-]*)"
+)
+"""The host at the start of a line, where the logs of many nodes were put into one."""
+_OF_MANY_HOSTS = (Scope.KERNEL, Scope.DEVICE, Scope.NOTES)
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _WHAT_TELLS_APART = ("pod", "rank", "task", "node", "peer", "host", "pci", "gpu", "device", "local_rank")
 _NAMES_THAT_TELL_APART = frozenset(_WHAT_TELLS_APART)
@@ -80,14 +85,15 @@ class HitMaker:
         self._line_at = (0, 0)
 
     def identity(self, rule: Rule, line: FoundLine) -> tuple[object, ...]:
-        """What tells two hits of one rule apart: rank, node, device, peer."""
+        """What tells two hits of one rule apart: rank, node, device, peer, and the host whose line it is."""
         if rule.table or self._matchers[rule.id].names & _NAMES_THAT_TELL_APART:
             captures = self._captures(rule, line, line.part_for(rule))
         else:
             captures = dict(_told_by(line))
         pod = _POD.search(line.text) if self._block.scope is Scope.SCHEDULER else None
+        writer = _WRITER.match(line.text) if self._block.scope in _OF_MANY_HOSTS and self._block.node is None else None
         told = (captures.get(name) for name in _WHAT_TELLS_APART)
-        return (self._rank(line, captures), pod[1] if pod else None, *told)
+        return (self._rank(line, captures), pod[1] if pod else None, writer[1] if writer else None, *told)
 
     def hit(self, rule: Rule, line: FoundLine) -> RuleHit:
         """The hit."""
