@@ -6,6 +6,7 @@ import itertools
 import re
 from datetime import UTC, datetime
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -97,6 +98,22 @@ def test_every_pair_of_an_example_and_a_rule_is_what_python_says() -> None:
         if pattern.search(text, start, text.index(b"\n", start))
     ]
     assert ENGINES[1].find(text) == expected
+
+
+@pytest.mark.parametrize("scope", list(Scope))
+def test_every_rule_finds_its_own_examples_among_all_others_of_its_logs(scope: Scope) -> None:
+    rules = [rule for rule in RULES.rules if scope in rule.scopes and not rule.traceback]
+    patterns = [Pattern(text=rule.pattern, ignore_case=rule.ignore_case) for rule in rules]
+    python = [re.compile(pattern.source) for pattern in patterns]
+    text, expected = b"no line is the first of its block\n", set()
+    for label in (b"", b"[rank4]: "):
+        for at, rule in enumerate(rules):
+            for line in (label + each.encode() for example in rule.hit for each in example.splitlines() if each):
+                if python[at].search(line):
+                    expected.add((len(text), at))
+                text += line + b"\n"
+    found = {(start, index) for start, _, index in HyperscanEngine(patterns).find(text)}
+    assert sorted((rules[at].id, text[start : start + 120]) for start, at in expected - found) == []
 
 
 noise = st.sampled_from(

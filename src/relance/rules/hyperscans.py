@@ -25,7 +25,7 @@ else:
     IS_THERE = True
     _VERSION: Final = str(getattr(hyperscan, "__version__", ""))
 
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 """Counts the ways in which finders were made; a database made in another way is not taken from a cache."""
 
 

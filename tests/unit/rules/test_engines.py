@@ -55,6 +55,13 @@ def test_a_line_that_only_nearly_matches_is_not_found(engine: EngineMaker) -> No
     ]
 
 
+def test_a_line_is_found_wherever_it_stands(engine: EngineMaker) -> None:
+    pattern = r"\[(?P<rank>\d+)\] (?:finished collective #\d+, but didn't join|joined but didn't finish) collective"
+    line = b"- [3] finished collective #16, but didn't join collective #17\n"
+    assert find(engine, line, pattern) == [(0, len(line) - 1, 0)]
+    assert find(engine, b"x\n" + line, pattern) == [(2, len(line) + 1, 0)]
+
+
 def test_any_byte_is_text(engine: EngineMaker) -> None:
     assert find(engine, b"\xff\xfered\x00\xff\n", "red.\\xff$") == [(0, 7, 0)]
 
