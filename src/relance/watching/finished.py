@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import groupby
+from operator import itemgetter
 
 from relance.domain.blocks import OVERLAP_BYTES, is_cut, overlap_of, ready_bytes
 from relance.domain.faults import Role, Scope
@@ -115,7 +118,7 @@ def read_finished(
         runs = [
             replace(run, findings=(*run.findings, *common.findings))
             for run in (reading.shown([blocks]) for blocks in _parts(repeated, starts, now))
-        ]
+        ] or [common]
     signs = _noted([log for log in logs if log.scope is Scope.NOTES], scanner, now)
     coverage = [_sight(log, now) for log in logs]
     if pipeline.problem:
@@ -178,20 +181,23 @@ def _repeated(
     return (log, starts) if starts else (None, ())
 
 
-def _parts(log: FinishedLog, starts: Sequence[Start], now: datetime) -> Iterator[list[LogBlock]]:
-    """The blocks of each run of an output."""
-    part: list[LogBlock] = []
-    ahead = list(starts)
-    node = log.node
+def _parts(log: FinishedLog, starts: Sequence[Start], now: datetime) -> Iterator[Iterator[LogBlock]]:
+    """The blocks of each run of an output, which are to be taken before the next run: none is kept."""
+    for _, pieces in groupby(_pieces(log, starts, now), key=itemgetter(0)):
+        yield (block for _, block in pieces)
+
+
+def _pieces(log: FinishedLog, starts: Sequence[Start], now: datetime) -> Iterator[tuple[int, LogBlock]]:
+    """The blocks of an output, cut where a run begins, each with the number of its run from 0."""
+    ahead, run, node = deque(starts), 0, log.node
     for whole in blocks_of(log, now):
         block = whole
         while ahead and ahead[0].offset < block.offset + len(block.data):
-            size = max(ahead[0].offset - block.offset, 0)
-            before, block = _cut(block, size)
-            yield [*part, replace(before, node=node)] if before.data else part
-            part, node = [], ahead.pop(0).node or log.node
-        part.append(replace(block, node=node))
-    yield part
+            before, block = _cut(block, max(ahead[0].offset - block.offset, 0))
+            if before.data:
+                yield run, replace(before, node=node)
+            run, node = run + 1, ahead.popleft().node or log.node
+        yield run, replace(block, node=node)
 
 
 def _cut(block: LogBlock, size: int) -> tuple[LogBlock, LogBlock]:

@@ -58,8 +58,8 @@ class Start:
 def starts_of(blocks: Iterable[LogBlock], engine: Engine | None = None) -> tuple[Start, ...]:
     """Where further runs begin in one output, in order; empty where there is only one.
 
-    Banners count first; what launchers print only where there are none, since a run may restart its workers in itself. A line that says
-    that it is tried again begins a further run each time, as the first begins without one.
+    Banners count first; what launchers print only where there are none, since a run may restart its workers in itself.
+    A line that says that it is tried again begins a further run each time, as the first begins without one.
     `engine` finds lines by `PATTERNS`; None: RE2.
     """
     engine, matchers = engine or Re2Engine(_PATTERNS), [LineMatcher(pattern) for pattern in _PATTERNS]
@@ -81,17 +81,10 @@ def starts_of(blocks: Iterable[LogBlock], engine: Engine | None = None) -> tuple
                 node=node[1].decode("ascii", "replace") if node else None,
                 by_hand=by_hand,
             )
-            found.append(start)
-    rising = next((each for each in map(_rising, (banners, unnumbered)) if len(each) > 1), None)
-    if rising is None and again:
-        return _rising(again)[:MOST_RUNS]
-    return (rising or _rising(launches))[1 : MOST_RUNS + 1]
-
-
-def _rising(starts: list[Start]) -> tuple[Start, ...]:
-    """Those with a number above all before: several nodes tell the same restart, and old banners may be quoted."""
-    kept: list[Start] = []
-    for start in sorted(starts, key=lambda each: each.offset):
-        if not kept or start.number > kept[-1].number:
-            kept.append(start)
-    return tuple(kept)
+            # Several nodes tell the same restart, and old banners may be quoted: a run has a number above all before.
+            if len(found) <= MOST_RUNS and (not found or start.number > found[-1].number):
+                found.append(start)
+    several = next((each for each in (banners, unnumbered) if len(each) > 1), None)
+    if several is None and again:
+        return tuple(again[:MOST_RUNS])
+    return tuple((several or launches)[1:])

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
@@ -126,3 +127,22 @@ def test_however_a_log_is_cut_its_bytes_come_once_and_in_order(parts: list[bytes
     for block in blocks:
         assert data[block.offset : block.offset + len(block.data)] == block.data
         assert block.line == data.count(b"\n", 0, block.offset + block.overlap) + 1
+
+
+def test_a_long_output_of_several_runs_is_not_kept_in_memory() -> None:
+    filler = b"nothing to see here, move along\n" * (1 << 15)
+
+    def chunks() -> Iterable[bytes]:
+        for number in range(1, 3):
+            yield f"===== run {number} =====\n".encode()
+            yield from (filler for _ in range(12))
+
+    tracemalloc.start()
+    try:
+        found = read_finished([FinishedLog(name="job.log", chunks=chunks)], Context(), PACK, NOW)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert len(found.runs) == 2
+    assert most < 10 * len(filler)
