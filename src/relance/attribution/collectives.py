@@ -22,6 +22,8 @@ _MOST_HEARD = 0.6
 _FEW = 0.25
 """At most this share of those that tell can be the odd ones."""
 _MANY_MS = 10_000_000_000
+_TRANSFERS = frozenset({"SEND", "RECV", "RECVANYSOURCE", "COALESCED"})
+"""What two ranks do with each other: the one sends where the other receives, and their numbers are the pair's."""
 
 
 def collective_explanations(case: CaseFile, clues: tuple[Clue, ...]) -> list[Explanation]:
@@ -48,7 +50,7 @@ def _mismatches(waits: Iterable[Clue]) -> list[Explanation]:
     by_place: dict[tuple[str, str], dict[str, Clue]] = defaultdict(dict)
     for clue in waits:
         seen = clue.hit.captures
-        if "seq" in seen and "op" in seen:
+        if "seq" in seen and "op" in seen and seen["op"].upper() not in _TRANSFERS:
             by_place[seen.get("group", ""), seen["seq"]].setdefault(seen["op"], clue)
     groups = {group for group, _ in by_place}
     found = [ops for ops in by_place.values() if len(ops) > 1 and len(groups) == 1]

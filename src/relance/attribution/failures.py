@@ -14,7 +14,7 @@ from relance.attribution.slowness import slowness_explanations, standstill_expla
 from relance.attribution.spreads import Spread, spread_of
 from relance.attribution.suspicions import alike, is_shared, suspects_of
 from relance.attribution.symptoms import CLASSLESS_KILLS, SAME_DEVICE_ONLY, TERM_SIGNALS, words
-from relance.domain.faults import FaultDomain, RestartHint, Role, SuspectKind
+from relance.domain.faults import FaultDomain, RestartHint, Role, Scope, SuspectKind
 from relance.domain.findings import Certainty, Finding, FindingKind
 from relance.domain.verdicts import CaseFile
 from relance.domain.views import JobState, JobView
@@ -200,15 +200,19 @@ def _of_hang(findings: tuple[Finding, ...]) -> list[Explanation]:
 
 
 def _of_waiting(case: CaseFile, clues: tuple[Clue, ...]) -> list[Explanation]:
-    """What the scheduler still waits for: nothing was placed, and no step made, after it said so (K031, L039)."""
+    """What the scheduler still waits for: nothing was placed, and the program said nothing, after it said so.
+
+    Rows K031 and L039; what was waited for before the last step is over.
+    """
     waits = [
         clue
         for clue in clues
         if clue.of_scheduler and clue.hit.role is Role.CONTEXT and clue.hit.restart is RestartHint.WAIT
     ]
-    placed = max((clue.at for clue in clues if clue.hit.symptom == "pod_scheduled"), default=None)
-    stepped = case.progress.step_at if case.progress is not None else None
-    if not waits or (placed and placed >= waits[-1].at) or (stepped and stepped >= waits[0].at):
+    began = [clue.at for clue in clues if clue.hit.symptom == "pod_scheduled" or (clue.timed and _is_of_program(clue))]
+    began += [case.progress.step_at] if case.progress is not None and case.progress.step_at is not None else []
+    waits = [clue for clue in waits if all(at < clue.at for at in began)]
+    if not waits:
         return []
     first = waits[0]
     return [
@@ -223,6 +227,10 @@ def _of_waiting(case: CaseFile, clues: tuple[Clue, ...]) -> list[Explanation]:
             clues=(first,),
         )
     ]
+
+
+def _is_of_program(clue: Clue) -> bool:
+    return clue.hit.scope is Scope.APPLICATION and not clue.of_scheduler
 
 
 def _of_consequences(clues: tuple[Clue, ...]) -> list[Explanation]:
