@@ -60,8 +60,13 @@ def node_of(hit: RuleHit, case: CaseFile) -> str | None:
 
 def node_of_named_rank(hit: RuleHit, case: CaseFile) -> str | None:
     """The node of the rank that the text points at, which need not be the rank that wrote it."""
+    return _node_of_rank(rank_named(hit), case)
+
+
+def rank_named(hit: RuleHit) -> int | None:
+    """The rank that the text points at, else the one that wrote it."""
     pointed = _number(hit, "rank")
-    return _node_of_rank(pointed if pointed is not None else rank_of(hit), case)
+    return pointed if pointed is not None else rank_of(hit)
 
 
 def _is_of_task(hit: RuleHit) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from relance.attribution.judgements import attribute
-from relance.attribution.places import node_of, node_of_named_rank
+from relance.attribution.places import node_of, node_of_named_rank, rank_named
 from relance.attribution.symptoms import MAY_BE_THE_NODES, words
 from relance.domain.faults import FaultDomain, Remedy
 from relance.domain.progress import Progress
@@ -62,7 +62,7 @@ def judge_runs(cases: Sequence[CaseFile], *, by_hand: bool = False) -> Verdict:
     first = judged[0].verdict
     whole = replace(verdict, evidence=first.evidence or verdict.evidence, suspects=_all_suspects(judged, verdict))
     nodes = frozenset(node for run in runs for node in run.case.nodes)
-    return _following(_wandering(whole, judged, nodes), last, before)
+    return _staying(_following(_wandering(whole, judged, nodes), last, before), judged)
 
 
 def _of_most_weight(runs: Sequence[_Run], *, by_hand: bool) -> list[_Run]:
@@ -150,3 +150,35 @@ def _following(verdict: Verdict, last: _Run, before: Sequence[_Run]) -> Verdict:
         suspects=(Suspect(node=node, strength=Strength.HARD, reason=reason),),
         confirmable=False,
     )
+
+
+def _staying(verdict: Verdict, judged: Sequence[_Run]) -> Verdict:
+    """A fault that may be the program's, and that came to one node under different ranks, is the node's (Q011).
+
+    The rank's share of the data and of the model went elsewhere in between; what stayed is the device.
+    """
+    if verdict.cause not in MAY_BE_THE_NODES:
+        return verdict
+    places = [_places(run) for run in judged]
+    ranks = {rank for place in places for rank, _ in place}
+    nodes = {node for place in places for _, node in place}
+    if len(judged) < 2 or not all(places) or len(ranks) < 2 or len(nodes) > 1:  # noqa: PLR2004 - again is twice
+        return verdict
+    node = nodes.pop()
+    reason = f"{words(verdict.cause)} on it in {len(judged)} runs, each time as another rank"
+    return replace(
+        verdict,
+        domain=FaultDomain.HARDWARE,
+        remedy=Remedy.RESTART_EXCLUDING,
+        remedy_reason=f"it runs on without {node}",
+        suspects=(Suspect(node=node, strength=Strength.HARD, reason=reason),),
+        confirmable=False,
+    )
+
+
+def _places(run: _Run) -> frozenset[tuple[int, str]]:
+    """Which ranks showed a fault that a device may have, and the nodes of these ranks."""
+    case = run.case
+    hits = [hit for finding in case.findings for hit in finding.hits if hit.symptom in MAY_BE_THE_NODES]
+    found = [(rank_named(hit), node_of_named_rank(hit, case)) for hit in hits]
+    return frozenset((rank, node) for rank, node in found if rank is not None and node is not None)
