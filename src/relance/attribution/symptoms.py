@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from relance.domain import names
 from relance.domain.faults import FaultDomain
 
 FROM_SCHEDULER = frozenset({
@@ -173,7 +174,7 @@ FINISHED = frozenset({"done"})
 
 def words(symptom: str) -> str:
     """A symptom as words for a sentence."""
-    return symptom.replace("_", " ")
+    return names.words(symptom)
 
 
 def cancels(recovery: str, symptom: str) -> bool:

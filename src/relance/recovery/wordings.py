@@ -8,12 +8,9 @@ from datetime import UTC, datetime, tzinfo
 
 from relance.domain.advice import ActionKind, Advice
 from relance.domain.faults import FaultDomain, Remedy
+from relance.domain.names import words
 from relance.domain.verdicts import Opinion
 
-_ACRONYMS = frozenset({
-    "cpu", "cuda", "ecc", "gpu", "hbm", "ib", "io", "nan", "nccl", "nfs", "nic", "oom", "pcie", "ras", "rdma", "tcp",
-    "uid", "xid",
-})  # fmt: skip
 _UNSEEN = frozenset({"Cc", "Cf", "Co", "Cs", "Zl", "Zp"})
 _MINUTE_S = 60.0
 _HOUR_S = 3600.0
@@ -24,7 +21,7 @@ _LINE_CHARS = 400
 
 def name(identifier: str) -> str:
     """A name of the code, such as a cause or a state, as words: `gpu_fell_off_the_bus` is GPU fell off the bus."""
-    return " ".join(part.upper() if part in _ACRONYMS else part for part in identifier.split("_"))
+    return words(identifier)
 
 
 def visible(text: str) -> str:

@@ -56,7 +56,7 @@ def test_why_gives_the_five_answers_and_the_line_that_shows_it(run: Run) -> None
     told = run("why", "17").stdout
     assert "running:       no: attempt 1 ended as failed at 12:00:02 UTC" in told
     assert "lost:          30 steps to do again, about 30 s if it starts from its last checkpoint" in told
-    assert "whose fault:   it is a node, not your code: n1 (gpu fell off the bus); confidence high" in told
+    assert "whose fault:   it is a node, not your code: n1 (GPU fell off the bus); confidence high" in told
     assert "  | RuntimeError: CUDA error" in told
     assert "what next:     a person must approve until 12:03:20 UTC" in told
 

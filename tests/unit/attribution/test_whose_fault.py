@@ -620,11 +620,11 @@ def test_a_restarter_inside_the_job_counts_when_it_was_at_work_after_the_fault(w
 
 
 SENTENCES: dict[str, tuple[CaseFile, str]] = {
-    "a node": (case(xid79(99)), "It is a node, not your code: n2 (gpu fell off bus)."),
+    "a node": (case(xid79(99)), "It is a node, not your code: n2 (GPU fell off bus)."),
     "your code or data": (
         case(key_error(100)), "It is your code or data: KeyError: 'tokens_3' at train.py:41 in read.",
     ),
-    "a shared service": (case(*NFS), "It is a shared service, not your code: nfs stall."),
+    "a shared service": (case(*NFS), "It is a shared service, not your code: NFS stall."),
     "the scheduler or a person": (
         case(job=replace(FAILED, state=JobState.TIMEOUT)), "The scheduler or a person decided: time limit.",
     ),

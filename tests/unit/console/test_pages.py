@@ -212,7 +212,7 @@ async def test_the_page_of_an_incident_leads_to_a_decision() -> None:
     async with browser(await world()) as client:
         tree = await page(client, f"/incidents/{ASKING}")
     text = words(tree)
-    assert "It is a node, not your code: n1 (gpu fell off the bus); confidence high" in text
+    assert "It is a node, not your code: n1 (GPU fell off the bus); confidence high" in text
     assert [words(node) for node in tree.css(".decision .commands code")] == [
         "scontrol requeue 17",
         "scontrol update JobId=17 ExcNodeList=n1 StartTime=now",

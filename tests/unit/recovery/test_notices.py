@@ -117,7 +117,7 @@ async def test_the_owner_is_told_that_a_job_is_not_started_again() -> None:
     )
     (notice,) = await told(made, JOB, closed)
     assert notice.kind is NoticeKind.JOB_STOPPED
-    assert notice.text == "the same error twice. It is a node, not your code: n1 (gpu fell off the bus)"
+    assert notice.text == "the same error twice. It is a node, not your code: n1 (GPU fell off the bus)"
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ async def test_the_five_answers_of_a_job_that_waits_for_an_approval() -> None:
     story = await (await world()).parts.queries().job_story("17")
     assert story.answers.running == "no: attempt 1 ended as failed at 12:00:02 UTC"
     assert story.answers.lost == "30 steps to do again, about 30 s if it starts from its last checkpoint"
-    assert story.answers.fault == "it is a node, not your code: n1 (gpu fell off the bus); confidence high"
+    assert story.answers.fault == "it is a node, not your code: n1 (GPU fell off the bus); confidence high"
     assert story.answers.next == (
         "a person must approve until 12:03:20 UTC: restart the job from its last checkpoint without n1"
     )
