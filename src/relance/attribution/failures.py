@@ -13,7 +13,7 @@ from relance.attribution.silences import silence_explanations
 from relance.attribution.slowness import slowness_explanations, standstill_explanations
 from relance.attribution.spreads import Spread, spread_of
 from relance.attribution.suspicions import alike, is_shared, suspects_of
-from relance.attribution.symptoms import CLASSLESS_KILLS, SAME_DEVICE_ONLY, TERM_SIGNALS, words
+from relance.attribution.symptoms import CLASSLESS_KILLS, SAME_DEVICE_ONLY, TERM_SIGNALS, WAITED_FOR_OTHERS, words
 from relance.domain.faults import FaultDomain, RestartHint, Role, Scope, SuspectKind
 from relance.domain.findings import Certainty, Finding, FindingKind
 from relance.domain.verdicts import CaseFile
@@ -230,7 +230,9 @@ def _of_waiting(case: CaseFile, clues: tuple[Clue, ...]) -> list[Explanation]:
 
 
 def _is_of_program(clue: Clue) -> bool:
-    return clue.hit.scope is Scope.APPLICATION and not clue.of_scheduler
+    """Whether the program itself speaks, unless it only says that others have not come."""
+    own = clue.hit.scope is Scope.APPLICATION and not clue.of_scheduler
+    return own and clue.hit.symptom not in WAITED_FOR_OTHERS
 
 
 def _of_consequences(clues: tuple[Clue, ...]) -> list[Explanation]:

@@ -463,6 +463,10 @@ WAITS: dict[str, tuple[CaseFile, bool]] = {
     "it made steps afterwards": (case(PENDING, job=None, progress=trained_until(130)), False),
     "it made steps, and waits again": (case(PENDING, STUCK, job=None, progress=trained_until(130)), True),
     "the program speaks afterwards": (case(PENDING, timeout(140, 0), job=None), False),
+    "the program says that it waits for others": (
+        case(PENDING, replace(NOBODY_CAME, at=at(140), seen_at=at(141)), job=None),
+        True,
+    ),
     "the program spoke before": (case(timeout(50, 0), PENDING, job=None), True),
 }
 
