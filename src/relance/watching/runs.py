@@ -32,8 +32,9 @@ _UNNUMBERED = (
     r"[^=\n]{0,80}={2,80}[ \t]*$"
 )
 _AGAIN = (
-    r"^[ \t]{0,8}[=-]{2,80}[ \t]{0,4}(?i:(?:second|third|fourth|next|another|new) (?:try|run|attempt|start)|retr(?:y|ied)"
-    r"|resubmi\w{1,8}|rerun|relaunch(?:ed)?|run again|tried again|started again)\b[^=\n]{0,80}[=-]{2,80}[ \t]*$"
+    r"^[ \t]{0,8}[=-]{2,80}[ \t]{0,4}(?i:(?:second|third|fourth|next|another|new) (?:try|run|attempt|start)"
+    r"|retr(?:y|ied)|resubmi\w{1,8}|rerun|relaunch(?:ed)?|run again|tried again|started again)\b"
+    r"[^=\n]{0,80}[=-]{2,80}[ \t]*$"
 )
 PATTERNS = (_BANNER, *_LAUNCHES, _UNNUMBERED, _AGAIN)
 """What tells that a run may begin."""
