@@ -11,6 +11,7 @@ from relance.attribution.clues import CAUSES, HOST_SCOPES, Clue, lead_s
 from relance.attribution.companions import beside_others
 from relance.attribution.places import node_named, node_of, rank_of
 from relance.attribution.symptoms import (
+    ANNOUNCED,
     FLAPPING,
     NEVER_A_FAULT,
     NOT_FAULTS,
@@ -34,6 +35,7 @@ _STALE_S = 600.0
 """A host's row from before the attempt counts this long: a GPU that is gone is not told again."""
 _RECOVERY_WINDOW_S = 3600.0
 _ANNOUNCED_S = 900.0
+"""So long before the end it may be announced: Azure's Scheduled Events tell a reboot 15 minutes ahead."""
 _STEPS_AFTER = 5.0
 _STEPS_AFTER_MIN_S = 10.0
 """A step this long after a fault is no step that was under way: training went on (20, row Q015)."""
@@ -136,6 +138,8 @@ def _outlived(clue: Clue, progress: Progress | None) -> Clue:
     if progress is None or progress.step_at is None:
         return clue
     slack_s = max(_STEPS_AFTER_MIN_S, _STEPS_AFTER * (progress.median_step_s or 0.0))
+    if clue.hit.symptom in ANNOUNCED:
+        slack_s = max(slack_s, _ANNOUNCED_S)
     gone_on_s = (progress.step_at - clue.at).total_seconds()
     return replace(clue, outlived=True) if gone_on_s > slack_s else clue
 
