@@ -15,7 +15,14 @@ from dataclasses import dataclass
 from relance.progress.dialects import Dialect, Finder, StepText, without_marks
 
 _NUMBER = rb"'?([+-]?(?:\d[\d.,]*(?:[eE][+-]?\d+)?|nan|inf|NaN|Inf))"
-_HELD_OUT = re.compile(rb"(?i:valid|eval|test|dev[ _]|resum|load|restor|sav(?:e|ing)|checkpoint)")
+_HELD_OUT = re.compile(
+    rb"(?i:\b(?:val|valid\w*|eval\w*|test(?:ing)?|dev)\b|\b(?:resum|(?:re)?load|restor|sav(?:e|ing)|checkpoint))"
+)
+_TRAINING_LOSS = (
+    rb"\b(?:(?!(?:val|valid|validation|eval|test|dev)[ _])[a-z]+[ _])?"
+    rb"(?<!val )(?<!valid )(?<!validation )(?<!eval )(?<!test )(?<!dev )[Ll]oss"
+)
+"""A loss by its name, unless that is of data held out."""
 _BEFORE_BYTES = 60
 
 
@@ -57,7 +64,8 @@ _SHAPES: dict[str, _Shape] = {
     "bar": _Shape(
         literal=b"%|",
         pattern=re.compile(
-            rb"(?:^|\] ?|: )(?:(?:Steps|Train|Training|Iteration)s?:? +)? {0,3}\d{1,3}%\|[^|\n]{0,100}\| *"
+            rb"(?:^ {0,5}(?:\d{1,6}: )?|\]:? ?|(?:INFO|WARNING): )"
+            rb"(?:(?:Steps|Train|Training|Iteration)s?:? +)? {0,3}\d{1,3}%\|[^|\n]{0,100}\| *"
             rb"(?P<step>\d{1,12})/(?P<total>\d{2,12}) \[[\d:]{4,12}<[\d:?]{1,12}",
             re.MULTILINE,
         ),
@@ -68,7 +76,7 @@ _SHAPES: dict[str, _Shape] = {
         pattern=re.compile(
             rb"\b(?:global_|train_)?(?:step|iter|iteration)s?[ =:#]{1,4}\[?(?P<step>\d{1,12})\b"
             rb"(?: ?(?:/|of) ?(?P<total>\d{1,12}))?"
-            rb"[^\n]{0,120}?\b(?:[a-z]+[ _])?[Ll]oss[ =:]{1,3}" + _NUMBER
+            rb"[^\n]{0,120}?" + _TRAINING_LOSS + rb"[ =:]{1,3}" + _NUMBER
         ),
     ),
     "generic-loss-first": _Shape(
