@@ -43,7 +43,7 @@ class Ears:
     _last_at: dict[int, datetime] = field(default_factory=dict)
     _node_last_at: dict[str, datetime] = field(default_factory=dict)
     _first_at: datetime | None = None
-    _latest: datetime | None = None
+    _latest: dict[Scope, datetime] = field(default_factory=dict)
 
     def take(self, block: LogBlock) -> None:
         """The next block of its log."""
@@ -68,25 +68,35 @@ class Ears:
             first_at=self._first_at,
         )
 
-    def latest(self) -> datetime | None:
-        """The latest time that any line near the end of a log of the job or its scheduler bears."""
+    def latest(self, scope: Scope) -> datetime | None:
+        """The latest time that any line near the end of a log of the job, or of its scheduler, bears."""
         self._end()
-        return self._latest
+        return self._latest.get(scope)
 
     def _end(self) -> None:
         """The log is over: keep who was heard in it, and when."""
-        log, head, tail = self._log, _lines(self._head), _lines(self._tail)
+        log, (head, tail) = self._log, self._whole_lines()
         self._log, self._head, self._tail = None, b"", b""
         if log is None or log.scope not in _SCOPES_OF_THE_JOB:
             return
-        for at in filter(None, map(self._time, tail or head)):
-            self._latest = at if self._latest is None else max(self._latest, at)
+        for line in tail or head:
+            _keep_latest(self._latest, log.scope, self._time(line))
         if log.scope is Scope.APPLICATION:
             first = next(filter(None, map(self._time, head)), None)
             if first is not None:
                 self._first_at = first if self._first_at is None else min(self._first_at, first)
             for line in (*head, *tail):
                 self._hear(line, log)
+
+    def _whole_lines(self) -> tuple[list[bytes], list[bytes]]:
+        """The lines of the beginning and of the end: half a line may seem to name a rank that there is not."""
+        if not self._tail:
+            return _lines(self._head), []
+        cut = max(self._head.rfind(b"\n"), self._head.rfind(b"\r")) + 1 or len(self._head)
+        head, rest = self._head[:cut], self._head[cut:]
+        left_out = len(self._tail) >= len(self._head)
+        tail = _lines(self._tail)[1:] if left_out else _lines(rest + self._tail)
+        return _lines(head), tail
 
     def _hear(self, line: bytes, log: LogBlock) -> None:
         label = read_label(line)
