@@ -54,6 +54,10 @@ def show(screen: Screen, found: Mapping[str, Evaluation], folds: int) -> None:
             (tuple(_shown(each) for each in _fold(fold).values()) for fold in told),
             empty="",
         )
+    wrong = sum(bool(_flaws(case)) for case in every)
+    if wrong:
+        screen.line()
+        screen.line(f"{wrong} of {wordings.count(len(every), 'answer')} differ from the label in something:")
     for name, each in found.items():
         for case in each.scored:
             if _flaws(case):

@@ -73,7 +73,7 @@ def _of_pattern(rule: Rule) -> list[Problem]:
     if rule.pattern.startswith((".*", "(?:.*", ".+")):
         found.append(_problem(rule, "pattern", "it begins with anything at all", "Begin with what must be there"))
     if not rule.traceback and not rule.fallback and least_literal(rule.pattern) < LEAST_LITERAL:
-        message = f"no text of {LEAST_LITERAL} bytes must be there"
+        message = f"no text of {LEAST_LITERAL} bytes is in every line that it matches, so it is slow"
         found.append(_problem(rule, "pattern", message, "Ask for a longer word, or for two in their order"))
     if rule.role in _CAUSES and rule.pattern.strip("\\b").lower() in _TRIGGERS:
         message = "a word that good logs are full of would name a cause"
