@@ -52,6 +52,7 @@ def list_rules(*, domain: str | None, scope: str | None, config: Path | None, as
             for rule in wanted
         ),
         empty="no rule is like that",
+        sentences=("scopes", "title"),
     )
 
 
