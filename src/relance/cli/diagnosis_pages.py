@@ -53,6 +53,9 @@ def show(screen: Screen, found: Diagnosis) -> None:
     screen.line()
     _show_evidence(screen, verdict)
     screen.sentence("what was seen", wordings.name(symptom(found)) if found.findings else "nothing")
+    if verdict.evidence:
+        rule = verdict.evidence[0].rule
+        screen.sentence("by rule", f"{rule}; relance rules show {rule} has its source and its notes")
     screen.sentence("it ended as", _outcome(found))
     screen.sentence("progress", _progress(progress))
     _show_doubts(screen, found)

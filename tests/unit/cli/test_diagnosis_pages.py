@@ -93,3 +93,13 @@ def test_of_a_long_quote_the_first_and_the_last_lines_are_shown(
         "KeyError: 'tokens'",
         "job.log:18",
     ]
+
+
+def test_the_rule_behind_the_first_evidence_is_named(
+    means: Means, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "dmesg-n2.log").write_text(
+        "[ 100.000000] NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.\n"
+    )
+    lines = page(diagnosed(means, tmp_path), monkeypatch)
+    assert "by rule:       xid-79; relance rules show xid-79 has its source and its notes" in lines
