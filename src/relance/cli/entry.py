@@ -11,6 +11,17 @@ def main() -> None:
         from relance.cli.prolog import main as banner
 
         sys.exit(banner(sys.argv[2:]))
+    import errno
+    import os
+
     from relance.cli.main import main as verbs
 
-    verbs()
+    if sys.stdout is None:  # It was closed: there is nobody to tell, and the exit code still counts.
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - it stays open until the end
+    try:
+        verbs()
+    except OSError as error:
+        if error.errno != errno.ENOSPC or error.filename is not None:
+            raise
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - what is left would fail again
+        sys.exit("relance: the answer could not be written: there is no space left where standard output goes")

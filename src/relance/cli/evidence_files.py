@@ -57,10 +57,12 @@ class YamlFileError(ValueError):
 def read_yaml(path: Path) -> object:
     """What a small YAML file holds. Raises YamlFileError."""
     try:
-        if path.stat().st_size > MOST_YAML_BYTES:
+        with path.open("rb") as file:
+            data = file.read(MOST_YAML_BYTES + 1)
+        if len(data) > MOST_YAML_BYTES:
             message = "it is longer than 1 MiB"
             raise YamlFileError(message)
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
+        return yaml.safe_load(data.decode("utf-8"))
     except OSError as error:
         raise YamlFileError(error.strerror or str(error)) from error
     except (ValueError, RecursionError, yaml.YAMLError) as error:
@@ -82,8 +84,8 @@ def _text_of(path: Path) -> str:
 
 
 def _plain(path: Path) -> Path:
-    """A file that is named itself, if it has an end: a device or a pipe may have none."""
-    if path.exists() and not path.is_file():
+    """A file that is named itself, if it has an end: a device or a pipe may have none, nor what a kernel makes up."""
+    if _is_made_up(path) or (path.exists() and not path.is_file()):
         remedy = "copy what it gives into a file, and name that"
         raise FailureError(f"{path} is not a plain file", remedy, ExitCode.USAGE)
     return path
@@ -91,11 +93,27 @@ def _plain(path: Path) -> Path:
 
 def _files_below(folder: Path) -> list[Path]:
     """The plain files of a folder and those below it, links and hidden ones left out."""
+    if _is_made_up(folder):
+        remedy = "copy what you mean into a folder, and name that"
+        raise FailureError(f"{folder} is no folder of files on a disk", remedy, ExitCode.USAGE)
     return [
         file
         for file in sorted(folder.rglob("*"))
-        if not any(part.startswith(".") for part in file.relative_to(folder).parts) and S_ISREG(file.lstat().st_mode)
+        if not any(part.startswith(".") for part in file.relative_to(folder).parts) and _is_regular(file)
     ]
+
+
+def _is_made_up(path: Path) -> bool:
+    """Whether the kernel makes it up as it is read: that may wait for ever, change, or have no end."""
+    return bool({Path("/proc"), Path("/sys")} & {found := path.resolve(), *found.parents})
+
+
+def _is_regular(file: Path) -> bool:
+    """Whether it is a file with an end, and still there."""
+    try:
+        return S_ISREG(file.lstat().st_mode)
+    except OSError:
+        return False
 
 
 def _chunks_of(file: Path) -> Callable[[], Iterable[bytes]]:

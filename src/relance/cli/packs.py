@@ -11,6 +11,8 @@ from relance.ports.caches import Cache
 from relance.rules.engines import EngineMaker
 from relance.rules.formats import Pack, PackError
 
+_MOST_BYTES = 8 << 20
+
 
 def pack_of(config: Path | None, paths: tuple[Path, ...] = ()) -> Pack:
     """The shipped rules with those of the settings and of the command line. Ends the command when one is broken.
@@ -63,6 +65,13 @@ def _settings(config: Path | None) -> tuple[Sequence[Path], Mapping[str, float],
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise FailureError(f"cannot read the rules {path}: {error}") from error
+        with path.open("rb") as file:
+            data = file.read(_MOST_BYTES + 1)
+        text = data.decode("utf-8")
+    except OSError as error:
+        raise FailureError(f"cannot read the rules {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise FailureError(f"cannot read the rules {path}: {error}", "rules are text in UTF-8") from error
+    if len(data) > _MOST_BYTES:
+        raise FailureError(f"{path} is longer than {_MOST_BYTES} bytes: that is no file of rules")
+    return text

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -154,3 +156,42 @@ def test_a_date_at_the_end_of_all_dates_stops_no_answer(tmp_path: Path, date: st
     lines = (STEPS + TRACEBACK).splitlines()
     (tmp_path / "job.log").write_text("".join(f"{date} {line}\n" for line in lines))
     assert json.loads(run(str(tmp_path), "--json").output)["domain"] == "application"
+
+
+@pytest.mark.parametrize("made_up", ["/proc/self", "/proc/version", "/sys/kernel", "/dev/null"])
+def test_what_has_no_end_is_refused_with_a_remedy(made_up: str) -> None:
+    told = run(made_up)
+    assert (told.exit_code, told.stdout) == (2, "")
+    assert "and name that" in told.stderr
+
+
+def test_a_context_without_an_end_is_not_read_to_its_end(folder: Path) -> None:
+    told = run(str(folder), "--context", "/dev/zero")
+    assert told.exit_code == 2
+    assert "it is longer than 1 MiB" in told.stderr
+
+
+def test_a_file_that_goes_while_a_folder_is_read_stops_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "gone.log").write_text("x")
+    seen = Path.lstat
+
+    def lstat(path: Path) -> os.stat_result:
+        if path.name == "gone.log":
+            raise FileNotFoundError(2, "No such file or directory", str(path))
+        return seen(path)
+
+    monkeypatch.setattr(Path, "lstat", lstat)
+    assert json.loads(run(str(folder), "--json").output)["logs"] == ["job.log"]
+
+
+@pytest.mark.parametrize(("where", "code", "told"), [("/dev/full", 1, "could not be written"), (None, 0, "")])
+def test_an_output_that_is_full_or_closed_is_no_crash(folder: Path, where: str | None, code: int, told: str) -> None:
+    closed = ">&-" if where is None else f"> {where}"
+    program = "import sys; sys.argv[0] = 'relance'; from relance.cli.entry import main; main()"
+    ended = subprocess.run(
+        ["/bin/sh", "-c", f'"$0" "$@" {closed}', sys.executable, "-c", program, "diagnose", str(folder)],
+        stderr=subprocess.PIPE, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert ended.returncode == code, ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert told in ended.stderr
