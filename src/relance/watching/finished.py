@@ -25,6 +25,7 @@ from relance.rules import Engine, Pack, Scanner, ScanState
 from relance.watching.evidence.contexts import Context, ContextError, context_of
 from relance.watching.evidence.gathering import CaseEvidence
 from relance.watching.evidence.logs import FinishedLog, named
+from relance.watching.evidence.naming import read_name
 from relance.watching.hearing import Ears
 from relance.watching.pipelines import Memory, Pipeline, new_memory, signs_of
 from relance.watching.runs import PATTERNS, Start, starts_of
@@ -48,6 +49,7 @@ _JOB = JobKey(cluster="logs", raw_id="0", submitted_at=datetime(1970, 1, 1, tzin
 _LOOK_BYTES = 4 * 1024 * 1024
 """So much of a log is looked at to see whether it reports steps."""
 _FAULTS = (Role.ROOT, Role.MAYBE, Role.CASCADE)
+_WITH_STEPS = 0
 _MOST_NOTED = 400
 _PIECE_BYTES = 1 << 20
 _POD = re.compile(r"\b[Pp]od[ /](?:[\w-]+/)?([\w.-]+)")
@@ -65,15 +67,16 @@ class Shown:
 class Finished:
     """What finished logs show: of each run of the program, in order, at least of one; and who was heard.
 
-    `latest` is the latest time that any line of the job's or the scheduler's logs bears. `signs` are hits in notes:
-    they are evidence, and open nothing by themselves.
+    `spoke_at` is the latest time that the program's own output bears, `told_at` that of others about it. `signs`
+    are hits in notes: they are evidence, and open nothing by themselves.
     """
 
     runs: tuple[Shown, ...]
     coverage: tuple[Coverage, ...]
     signs: tuple[RuleHit, ...] = ()
     presence: Presence = field(default_factory=Presence)
-    latest: datetime | None = None
+    spoke_at: datetime | None = None
+    told_at: datetime | None = None
     by_hand: bool = False
 
     @property
@@ -110,7 +113,8 @@ def read_finished(
     ears = Ears(now)
     reading = _Reading(pipeline, case, ears, now)
     lines = [log for log in logs if log.scope is not Scope.NOTES]
-    ordered = sorted(lines, key=lambda log: _order(log, pipeline.reader, now))
+    order = {log: _order(log, pipeline.reader, now) for log in lines}
+    ordered = sorted(lines, key=order.__getitem__)
     repeated, starts = _repeated(ordered, scanner.finder_of(PATTERNS), now)
     common = reading.shown([block for log in ordered if log is not repeated for block in (blocks_of(log, now),)])
     runs = [common]
@@ -119,6 +123,7 @@ def read_finished(
             replace(run, findings=(*run.findings, *common.findings))
             for run in (reading.shown([blocks]) for blocks in _parts(repeated, starts, now))
         ] or [common]
+    latest, own = ears.latest(), {log.name for log in lines if order[log][0] == _WITH_STEPS or _is_output(log)}
     signs = _noted([log for log in logs if log.scope is Scope.NOTES], scanner, now)
     coverage = [_sight(log, now) for log in logs]
     if pipeline.problem:
@@ -128,7 +133,8 @@ def read_finished(
         coverage=tuple(coverage),
         signs=signs,
         presence=ears.presence(),
-        latest=ears.latest(),
+        spoke_at=max((at for name, at in latest.items() if name in own), default=None),
+        told_at=max((at for name, at in latest.items() if name not in own), default=None),
         by_hand=any(start.by_hand for start in starts),
     )
 
@@ -224,7 +230,7 @@ def cases_of(
             job=beside.job,
             findings=(
                 *(_with_pods(finding, beside.pods) for finding in run.findings),
-                *_standstill(run, AttemptKey(job=_JOB, restart_count=count), now, None if over else finished.latest),
+                *(() if over else _standstill(run, AttemptKey(job=_JOB, restart_count=count), now, finished)),
             ),
             node_views=beside.node_views,
             coverage=(*finished.coverage, *beside.coverage),
@@ -249,11 +255,11 @@ def _with_own_times(progress: Progress, now: datetime) -> Progress:
     return replace(progress, first_step_at=first, step_at=None if progress.step_at == now else progress.step_at)
 
 
-def _standstill(run: Shown, attempt: AttemptKey, now: datetime, latest: datetime | None) -> tuple[Finding, ...]:
+def _standstill(run: Shown, attempt: AttemptKey, now: datetime, heard: Finished) -> tuple[Finding, ...]:
     """The finding of a hang, where no line of the run tells of a fault."""
     if any(hit.role in _FAULTS for finding in run.findings for hit in finding.hits):
         return ()
-    found = standstill_of(attempt, _with_own_times(run.progress, now), latest)
+    found = standstill_of(attempt, _with_own_times(run.progress, now), heard.spoke_at, heard.told_at)
     return () if found is None else (found,)
 
 
@@ -297,10 +303,15 @@ def blocks_of(log: FinishedLog, read_at: datetime) -> Iterator[LogBlock]:
         before = (before + new)[-OVERLAP_BYTES:]
 
 
+def _is_output(log: FinishedLog) -> bool:
+    """Whether a log is called as the output of a program is, as against that of an agent or a monitor beside it."""
+    return log.scope is Scope.APPLICATION and (log.rank is not None or read_name(log.name).is_output)
+
+
 def _order(log: FinishedLog, reader: ProgressReader, now: datetime) -> tuple[int, str]:
     if log.scope is not Scope.APPLICATION:
         return (3 if log.scope is Scope.KERNEL else 2), log.name
-    return (0 if _reports_steps(log, reader, now) else 1), log.name
+    return (_WITH_STEPS if _reports_steps(log, reader, now) else 1), log.name
 
 
 def _reports_steps(log: FinishedLog, reader: ProgressReader, now: datetime) -> bool:

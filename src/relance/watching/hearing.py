@@ -6,7 +6,7 @@ missed at the end. So the cost does not grow with the log.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TypeVar
@@ -43,7 +43,7 @@ class Ears:
     _last_at: dict[int, datetime] = field(default_factory=dict)
     _node_last_at: dict[str, datetime] = field(default_factory=dict)
     _first_at: datetime | None = None
-    _latest: dict[Scope, datetime] = field(default_factory=dict)
+    _latest: dict[str, datetime] = field(default_factory=dict)
 
     def take(self, block: LogBlock) -> None:
         """The next block of its log."""
@@ -68,10 +68,10 @@ class Ears:
             first_at=self._first_at,
         )
 
-    def latest(self, scope: Scope) -> datetime | None:
-        """The latest time that any line near the end of a log of the job, or of its scheduler, bears."""
+    def latest(self) -> Mapping[str, datetime]:
+        """The latest time near the end of each log of the job or its scheduler, by its name, where lines bear any."""
         self._end()
-        return self._latest.get(scope)
+        return dict(self._latest)
 
     def _end(self) -> None:
         """The log is over: keep who was heard in it, and when."""
@@ -80,7 +80,7 @@ class Ears:
         if log is None or log.scope not in _SCOPES_OF_THE_JOB:
             return
         for line in tail or head:
-            _keep_latest(self._latest, log.scope, self._time(line))
+            _keep_latest(self._latest, log.file, self._time(line))
         if log.scope is Scope.APPLICATION:
             first = next(filter(None, map(self._time, head)), None)
             if first is not None:

@@ -1,7 +1,8 @@
-"""Standstill: in finished logs, steps that ended long before the lines of others about the same job did.
+"""Standstill: in finished logs, an output that ended long before the lines of others about the same job did.
 
-A log that simply ends says nothing: it may have been cut there. But where the scheduler or an agent still tells of the
-job long after its last step, and nothing says that it failed or finished, it stood still.
+A log that simply ends says nothing: it may have been cut there. But where the scheduler or an agent still tells of
+the job long after its last line, and nothing says that it failed or finished, it stood still. A program that writes is
+alive though it makes no step: it evaluates, loads, waits for a service.
 """
 
 from __future__ import annotations
@@ -18,15 +19,20 @@ _MEDIANS = 20.0
 _PAUSES = 3.0
 
 
-def standstill_of(attempt: AttemptKey, progress: Progress, latest: datetime | None) -> Finding | None:
-    """The finding of a hang, if the last step is that long before `latest`, the last line about the job."""
+def standstill_of(
+    attempt: AttemptKey, progress: Progress, spoke_at: datetime | None, told_at: datetime | None
+) -> Finding | None:
+    """The finding of a hang, if the program's last step, and its last line (`spoke_at`), are long before `told_at`.
+
+    That is the last line of others about the job.
+    """
     last = progress.step_at
-    if last is None or latest is None or progress.phase in (Phase.ENDING, Phase.SAVING):
+    if last is None or told_at is None or progress.phase in (Phase.ENDING, Phase.SAVING):
         return None
     limit_s = max(
         LEAST.total_seconds(), _MEDIANS * (progress.median_step_s or 0.0), _PAUSES * (progress.longest_pause_s or 0.0)
     )
-    silent_s = (latest - last).total_seconds()
+    silent_s = (told_at - max(last, spoke_at or last)).total_seconds()
     if silent_s < limit_s:
         return None
     return Finding(
@@ -36,7 +42,7 @@ def standstill_of(attempt: AttemptKey, progress: Progress, latest: datetime | No
         kind=FindingKind.HANG,
         certainty=Certainty.CONFIRMED,
         symptom="hang_no_progress",
-        summary=f"no step for {silent_s / 60:.0f} minutes after step {progress.step}, while others told of the job",
+        summary=f"nothing for {silent_s / 60:.0f} minutes after step {progress.step}, while others told of the job",
         first_evidence_at=last,
         symptom_at=last,
         progress=progress,

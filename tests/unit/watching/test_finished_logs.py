@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
@@ -146,3 +146,26 @@ def test_a_long_output_of_several_runs_is_not_kept_in_memory() -> None:
 
     assert len(found.runs) == 2
     assert most < 10 * len(filler)
+
+
+def minutes(count: int, text: str) -> list[str]:
+    return [f"[{(NOW + timedelta(minutes=at)).isoformat()}] {text} {at}" for at in range(1, count)]
+
+
+@pytest.mark.parametrize("text", ["evaluating batch", "indexed documents", "upload is tried again"])
+def test_a_program_that_goes_on_writing_does_not_stand_still(text: str) -> None:
+    read_at = NOW + timedelta(days=1)
+    found = read_finished([log("job.log", *steps(1, 20), *minutes(40, text))], Context(), PACK, read_at)
+
+    (case,) = cases_of(found, Context(), read_at)
+
+    assert case.findings == ()
+
+
+def test_a_program_that_is_silent_while_others_tell_of_it_stands_still() -> None:
+    read_at, others = NOW + timedelta(days=1), log("agent.log", *minutes(40, "all processes alive"))
+
+    found = read_finished([log("job.log", *steps(1, 20)), others], Context(), PACK, read_at)
+    (case,) = cases_of(found, Context(), read_at)
+
+    assert [(each.kind, each.symptom) for each in case.findings] == [(FindingKind.HANG, "hang_no_progress")]

@@ -71,7 +71,7 @@ def test_what_others_write_about_the_job_is_no_sign_of_life(name: str) -> None:
     assert (presence.ranks, presence.nodes, presence.first_at) == (frozenset(), frozenset(), None)
 
 
-def test_the_output_began_with_its_first_time_and_job_and_scheduler_have_a_latest_each() -> None:
+def test_the_output_began_with_its_first_time_and_each_log_of_job_and_scheduler_has_its_latest() -> None:
     listening = ears(
         log("job.log", "no time", f"{stamp(5)} a", f"{stamp(9)} b"),
         log("rank-1.log", f"{stamp(3)} c"),
@@ -79,22 +79,16 @@ def test_the_output_began_with_its_first_time_and_job_and_scheduler_have_a_lates
         log("dmesg-n1.log", f"{stamp(5000)} f"),
     )
     assert listening.presence().first_at == at(3)
-    assert listening.latest(Scope.APPLICATION) == at(9)
-    assert listening.latest(Scope.SCHEDULER) == at(900)
-    assert listening.latest(Scope.KERNEL) is None
+    assert listening.latest() == {"job.log": at(9), "rank-1.log": at(3), "slurmctld.log": at(900)}
 
 
 def test_the_latest_is_the_greatest_time_not_that_of_the_last_line() -> None:
-    assert ears(log("job.log", f"{stamp(9)} a", f"{stamp(5)} late in its buffer")).latest(Scope.APPLICATION) == at(9)
+    assert ears(log("job.log", f"{stamp(9)} a", f"{stamp(5)} late in its buffer")).latest() == {"job.log": at(9)}
 
 
 def test_logs_without_times_tell_nothing_of_when() -> None:
     listening = ears(log("rank-1.log", "a", "b"))
-    assert (listening.latest(Scope.APPLICATION), listening.presence().first_at, listening.presence().last_at) == (
-        None,
-        None,
-        {},
-    )
+    assert (listening.latest(), listening.presence().first_at, listening.presence().last_at) == ({}, None, {})
 
 
 def filler(size: int) -> Iterable[str]:
