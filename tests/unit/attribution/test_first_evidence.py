@@ -43,16 +43,18 @@ def test_of_like_rows_on_a_suspect_the_earliest_is_shown_first() -> None:
     assert first(given).when == at(95)
 
 
-def test_a_row_of_another_node_is_not_the_first_evidence() -> None:
-    other = xid79(95, "n3", symptom="ib_port_error", role=Role.MAYBE, rule="port")
-    given = case(xid79(99), other, killed(100))
-    assert first(given).node == "n2"
+def test_what_a_rank_of_another_node_says_is_not_the_first_evidence() -> None:
+    said = hit(
+        "cuda_ecc", 95, rank=3, domain=FaultDomain.HARDWARE, suspect=SuspectKind.RANK, restart=RestartHint.EXCLUDE
+    )
+    assert first(case(xid79(99), said)).symptom == "cuda_ecc"
+    assert first(case(xid79(99), replace(said, rank=5))).symptom == "gpu_fell_off_bus"
 
 
-def test_a_row_from_long_before_is_not_of_the_same_event() -> None:
-    worn = xid79(-300, symptom="row_remap_failure", rule="remap", role=Role.ROOT)
-    late = xid79(99, "n2")
-    assert "row_remap_failure" not in shown(attribute(case(late, replace(worn, role=Role.MAYBE), killed(100))))[:1]
+def test_what_was_said_long_before_is_not_of_the_same_event() -> None:
+    doubt = hit("bad_checkpoint", 100, role=Role.MAYBE)
+    assert first(case(doubt, key_error(195))).symptom == "bad_checkpoint"
+    assert first(case(replace(doubt, at=at(20), seen_at=at(21)), key_error(195))).symptom == "python_exception"
 
 
 def test_of_the_ranks_that_show_a_fault_the_first_is_shown() -> None:
@@ -108,7 +110,7 @@ def test_for_a_node_that_the_scheduler_lost_the_rows_on_it_are_shown_and_notes_l
 
 
 def test_what_training_went_on_after_is_not_where_a_later_fault_first_shows() -> None:
-    given = case(key_error(20, rank=1), key_error(195, rank=3), progress=trained_until(190))
+    given = case(key_error(100, rank=1), key_error(195, rank=3), progress=trained_until(190))
     assert first(given).when == at(195)
 
 
