@@ -21,6 +21,8 @@ from relance.domain.views import JobState, JobView
 
 _POINTERS = (SuspectKind.RANK, SuspectKind.PEER)
 _SIGKILL, _KILLED_EXIT = 9, 137
+_LASTING = 3
+"""Mixed precision skips a step or two with such numbers and goes on; three in a row at the end do not come back."""
 _OF_NODES = (FaultDomain.HARDWARE, FaultDomain.SYSTEM, FaultDomain.INTERCONNECT, FaultDomain.STORAGE)
 _OWN_DOMAINS = (FaultDomain.APPLICATION, FaultDomain.USER)
 
@@ -36,6 +38,7 @@ def failure_explanations(case: CaseFile, clues: tuple[Clue, ...]) -> tuple[Expla
     found += oddity_explanations(case, clues) if any(_is_harm(clue) for clue in own) else []
     found += _of_waiting(case, clues)
     found += _of_divergence(case.findings)
+    found += _of_lost_numbers(case)
     found += _of_memory(case.job, found)
     found += _of_hang(case.findings) or standstill_explanations(case, clues)
     found += slowness_explanations(case, clues)
@@ -161,6 +164,22 @@ def _of_divergence(findings: tuple[Finding, ...]) -> list[Explanation]:
         for finding in findings
         if finding.kind is FindingKind.DIVERGENCE
     ][:1]
+
+
+def _of_lost_numbers(case: CaseFile) -> list[Explanation]:
+    """Losses that were no numbers to the end: the weights are gone, and each further step is waste (S001)."""
+    if case.course.without_number < _LASTING:
+        return []
+    return [
+        Explanation(
+            trust=Trust.MAYBE,
+            domain=FaultDomain.APPLICATION,
+            cause="loss_nan",
+            hint=RestartHint.NO,
+            confidence=0.75,
+            because=f"the loss or the gradient of its last {case.course.without_number} steps was no number",
+        )
+    ]
 
 
 def _of_memory(job: JobView | None, found: list[Explanation]) -> list[Explanation]:

@@ -75,7 +75,8 @@ def _explain(case: CaseFile, clues: tuple[Clue, ...]) -> tuple[Explanation, ...]
     told = _told_only(case)
     if told is not None and not _is_over(case):
         return (told, *ranked)
-    if not _is_over(case) and _all_outlived(clues) and not _confirmed_hang(case):
+    goes_on = not _is_over(case) and _all_outlived(clues) and not _confirmed_hang(case)
+    if goes_on and not (ranked and _is_fresh(ranked[0])):
         return (_unharmed("recovered", "training went on after every sign", clues), *ranked)
     if ranked and _is_doubtful(ranked[0]) and not _is_disturbed(case, clues):
         return (_unharmed("healthy", "training shows no sign of it", ranked[0].clues), *ranked)
@@ -150,6 +151,11 @@ def _is_over(case: CaseFile) -> bool:
     """Whether the attempt is known to have ended badly."""
     ended = any(finding.kind is FindingKind.EXIT for finding in case.findings)
     return ended or (case.job is not None and case.job.state.is_failure)
+
+
+def _is_fresh(item: Explanation) -> bool:
+    """Whether steps that went on do not speak against an explanation, such as one of why they are slow."""
+    return item.trust in (Trust.MAYBE, Trust.HANG) and (item.first is None or not item.first.outlived)
 
 
 def _is_doubtful(item: Explanation) -> bool:

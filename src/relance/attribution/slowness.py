@@ -15,6 +15,8 @@ from relance.domain.faults import FaultDomain, RestartHint, Scope
 from relance.domain.verdicts import CaseFile, Strength, Suspect
 
 _CAPTURE = "slow"
+_SLOWER = 1.3
+"""So many times longer than before is slow: the wandering of a healthy job's steps stays below (numbers.md)."""
 
 
 def standstill_explanations(case: CaseFile, clues: tuple[Clue, ...]) -> list[Explanation]:
@@ -48,7 +50,7 @@ def standstill_explanations(case: CaseFile, clues: tuple[Clue, ...]) -> list[Exp
 
 def slowness_explanations(case: CaseFile, clues: tuple[Clue, ...]) -> list[Explanation]:
     """A job that is said to be slow, or ended, and one node of several that alone shows what makes slow."""
-    slow = any(clue.hit.symptom in SLOW for clue in clues)
+    slow = any(clue.hit.symptom in SLOW for clue in clues) or (case.course.slower or 0.0) >= _SLOWER
     ended = case.job is not None and case.job.state.is_failure
     signs = [
         # That steps go on does not speak against slowness; an end they do not explain.

@@ -75,6 +75,18 @@ ProgressMark = StepSeen | CheckpointSeen | PhaseSeen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Course:
+    """How the steps of a finished log went: what can only be said of many together.
+
+    `slower` is how many times longer the last steps took than those before, where both are known.
+    `without_number` counts the last steps in a row whose loss or gradient was no number.
+    """
+
+    slower: float | None = None
+    without_number: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
     """All that is known of one attempt's progress, as of `as_of` (the watermark of its sources).
 

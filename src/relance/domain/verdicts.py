@@ -10,7 +10,7 @@ from enum import Enum
 from relance.domain.faults import FaultDomain, Remedy
 from relance.domain.findings import Coverage, Finding, RuleHit
 from relance.domain.keys import AttemptKey
-from relance.domain.progress import Progress
+from relance.domain.progress import Course, Progress
 from relance.domain.stages import EndRunning
 from relance.domain.views import JobView, NodeView
 
@@ -196,3 +196,4 @@ class CaseFile:
     presence: Presence | None = None
     addresses: Mapping[str, str] = field(default_factory=dict)
     """The node that an address is, where a list of hosts says so."""
+    course: Course = field(default_factory=Course)

@@ -70,7 +70,12 @@ _SHAPES: dict[str, _Shape] = {
             re.MULTILINE,
         ),
     ),
-    "transformers": _Shape(literal=b"{'loss': ", pattern=re.compile(rb"\{'loss': " + _NUMBER + rb"'?, ")),
+    "transformers": _Shape(
+        literal=b"{'loss': ",
+        pattern=re.compile(
+            rb"\{'loss': " + _NUMBER + rb"'?, (?:'grad_norm': '?(?P<grad_norm>[\d.e+-]{1,24}|nan|inf))?"
+        ),
+    ),
     "generic": _Shape(
         literal=b"oss",
         pattern=re.compile(
@@ -110,7 +115,11 @@ def _told(match: re.Match[bytes]) -> StepText:
         step, total = b"%d" % (int(epoch) * int(total) + int(step)), None
     numbers = [value for at, value in enumerate(match.groups(), 1) if at not in match.re.groupindex.values() and value]
     return StepText(
-        step=step or b"", total=total, loss=numbers[0] if numbers else None, step_time_s=named.get("step_time_s")
+        step=step or b"",
+        total=total,
+        loss=numbers[0] if numbers else None,
+        grad_norm=named.get("grad_norm"),
+        step_time_s=named.get("step_time_s"),
     )
 
 
