@@ -65,7 +65,7 @@ def own_frame(hit: RuleHit) -> str | None:
 def normalised(text: str, case: CaseFile) -> str:
     """Text without rank, node, device, time, number, address and path prefix."""
     text = _LABEL.sub("", text)
-    for node in sorted(case.nodes, key=len, reverse=True):
+    for node in sorted((node for node in case.nodes if node in text), key=len, reverse=True):
         text = re.sub(rf"(?<![\w-]){re.escape(node)}(?![\w])", "NODE", text)
     for pattern, word in _VOLATILE:
         text = pattern.sub(word, text)

@@ -50,7 +50,8 @@ def host_explanations(case: CaseFile, clues: tuple[Clue, ...]) -> tuple[Explanat
     alone = [clue for clue in orders if not any(_are_companions(clue, row) for row in rows)]
     found: dict[str, Explanation] = {}
     for clue in sorted([*rows, *alone], key=lambda item: (item.outlived, item.role is Role.MAYBE, item.at)):
-        found.setdefault(clue.hit.symptom, _of_row(clue, case, clues, orders))
+        if clue.hit.symptom not in found:
+            found[clue.hit.symptom] = _of_row(clue, case, clues, orders)
     return tuple(found.values())
 
 

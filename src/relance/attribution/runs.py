@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
+from relance.attribution.clues import CAUSES
 from relance.attribution.judgements import attribute
 from relance.attribution.places import node_of, node_of_named_rank, rank_named
 from relance.attribution.symptoms import MAY_BE_THE_NODES, words
@@ -21,6 +23,8 @@ from relance.domain.views import JobState
 _EXCEPTION = re.compile(r"\b([A-Z]\w*(?:Error|Exception|Interrupt|Exit))\b")
 _OFTEN = 3
 """So many runs with one fault outweigh a later run that goes on: it may not have come as far yet."""
+_GOES_ON = 2
+"""So many steps of a run show that it works."""
 _GOING_ON = frozenset({"healthy", "recovered", "nothing_recognised"})
 """What is said of a run that did not fail, and of which it is not known that it reached its end."""
 
@@ -50,11 +54,11 @@ def judge_runs(cases: Sequence[CaseFile], *, by_hand: bool = False) -> Verdict:
 
     `by_hand` says that somebody started the program again: then the question is what had failed, though it goes on now.
     """
-    runs = [_Run(case=case, verdict=attribute(case)) for case in cases]
+    runs = [_Run(case=case, verdict=attribute(case)) for case in (*cases[:-1], _of_now(cases))]
     judged = _of_most_weight(runs, by_hand=by_hand)
     if len(runs) == 1 or not judged:
         return runs[-1].verdict
-    before = [run for run in runs[: runs.index(judged[-1])] if run.failed]
+    before = [run for run in takewhile(lambda run: run is not judged[-1], runs) if run.failed]
     last = judged[-1]
     earlier = tuple(_as_earlier(run, before[:at], last) for at, run in enumerate(before))
     case = last.case
@@ -63,6 +67,31 @@ def judge_runs(cases: Sequence[CaseFile], *, by_hand: bool = False) -> Verdict:
     whole = replace(verdict, evidence=first.evidence or verdict.evidence, suspects=_all_suspects(judged, verdict))
     nodes = frozenset(node for run in runs for node in run.case.nodes)
     return _staying(_following(_wandering(whole, judged, nodes), last, before), judged)
+
+
+def _of_now(cases: Sequence[CaseFile]) -> CaseFile:
+    """The last run without what other logs said before an earlier run had ended, if it makes steps and shows no harm.
+
+    What lies beside an output of several runs is known to all of them; a fault that one run ended of is not the next's.
+    """
+    last = cases[-1]
+    shared = frozenset.intersection(*(frozenset(finding.id for finding in case.findings) for case in cases))
+    own = [finding for finding in last.findings if finding.id not in shared]
+    stepped = last.progress is not None and last.progress.steps_seen >= _GOES_ON
+    failed = last.job is not None and last.job.state.is_failure
+    ended = [
+        hit.at
+        for case in cases[:-1]
+        for finding in case.findings
+        if finding.id not in shared
+        for hit in finding.hits
+        if hit.at is not None
+    ]
+    if own or failed or not stepped or not ended:
+        return last
+    faults = [hit for finding in last.findings for hit in finding.hits if hit.role in CAUSES]
+    past = all(hit.at is not None and hit.at <= max(ended) for hit in faults)
+    return replace(last, findings=()) if past else last
 
 
 def _of_most_weight(runs: Sequence[_Run], *, by_hand: bool) -> list[_Run]:
@@ -119,17 +148,24 @@ def _wandering(verdict: Verdict, judged: Sequence[_Run], nodes: frozenset[str]) 
     """A doubtful fault that was on another node each time goes with the job, as one does that all nodes have (Q010)."""
     if len(nodes) > 1 and len(judged) > 1 and {suspect.node for suspect in verdict.suspects} >= nodes:
         reason = "all nodes of the job have it: it fails again until somebody changes something"
-        return replace(verdict, remedy=Remedy.STOP, remedy_reason=reason, suspects=())
+        return _stopped(verdict, reason)
     places = [frozenset(suspect.node for suspect in run.verdict.suspects) for run in judged]
     moved = len(judged) >= _OFTEN and all(places) and not frozenset.intersection(*places)
     if not moved or verdict.remedy is Remedy.RESTART_EXCLUDING:
         return verdict
+    reason = f"it came on another node each of {len(judged)} times: it goes with the job"
+    return replace(_stopped(verdict, reason), domain=FaultDomain.APPLICATION)
+
+
+def _stopped(verdict: Verdict, reason: str) -> Verdict:
+    """A stop beyond doubt: no further try confirms it, so none is left."""
     return replace(
         verdict,
-        domain=FaultDomain.APPLICATION,
         remedy=Remedy.STOP,
-        remedy_reason=f"it came on another node each of {len(judged)} times: it goes with the job",
+        remedy_reason=reason,
         suspects=(),
+        confirmable=False,
+        restart_limit_without_progress=None,
     )
 
 

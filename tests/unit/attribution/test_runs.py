@@ -113,6 +113,7 @@ def doubtful(node: str, rank: int) -> RuleHit:
 def test_a_doubtful_fault_that_was_on_another_node_each_time_goes_with_the_job() -> None:
     verdict = runs(doubtful("n1", 0), doubtful("n2", 2), doubtful("n3", 4))
     assert (verdict.domain, verdict.remedy, named(verdict)) == (FaultDomain.APPLICATION, Remedy.STOP, ())
+    assert (verdict.confirmable, verdict.restart_limit_without_progress) == (False, None)
 
 
 def test_one_that_stays_on_a_node_is_that_nodes() -> None:
@@ -129,7 +130,7 @@ def test_a_broken_device_is_not_said_to_wander() -> None:
 def test_what_all_nodes_of_the_job_have_in_turn_is_not_theirs() -> None:
     pair: dict[str, Any] = {"nodes": NODES[:2], "rank_to_node": {rank: RANKS[rank] for rank in range(4)}}
     verdict = judge_runs([run(0, xid79(100, "n1"), **pair), run(1, xid79(100, "n2"), **pair)])
-    assert (verdict.remedy, named(verdict)) == (Remedy.STOP, ())
+    assert (verdict.remedy, named(verdict), verdict.restart_limit_without_progress) == (Remedy.STOP, (), None)
 
 
 def test_the_nodes_of_earlier_runs_are_kept_out_with_the_last() -> None:
