@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from relance.attribution.clues import CAUSES, HOST_SCOPES, Clue, lead_s
 from relance.attribution.companions import beside_others
 from relance.attribution.places import node_named, node_of, rank_of
+from relance.attribution.residues import without_own_memory
 from relance.attribution.symptoms import (
     ANNOUNCED,
     FLAPPING,
@@ -36,6 +37,7 @@ _STALE_S = 600.0
 _RECOVERY_WINDOW_S = 3600.0
 _ANNOUNCED_S = 900.0
 """So long before the end it may be announced: Azure's Scheduled Events tell a reboot 15 minutes ahead."""
+_HARM = (*CAUSES, Role.CASCADE, Role.TEARDOWN)
 _STEPS_AFTER = 5.0
 _STEPS_AFTER_MIN_S = 10.0
 """A step this long after a fault is no step that was under way: training went on (20, row Q015)."""
@@ -45,8 +47,11 @@ def clues_of(case: CaseFile) -> tuple[Clue, ...]:
     """All hits of a case in order of time, each with the role that is left to it."""
     reported = [hit for finding in case.findings for hit in finding.hits]
     placed = _placed(_distinct([*reported, *case.signs]), case)
-    outlived = tuple(_outlived(clue, case.progress) for clue in placed)
-    return _after_teardown(beside_others(_unwrapped(_without_recovered(_placed_by_exits(outlived)))))
+    came = _came_to_harm(placed, case)
+    outlived = tuple(_outlived(clue, case.progress, came=came) for clue in placed)
+    return _after_teardown(
+        without_own_memory(beside_others(_unwrapped(_without_recovered(_placed_by_exits(outlived)))))
+    )
 
 
 def _distinct(hits: Iterable[RuleHit]) -> tuple[RuleHit, ...]:
@@ -133,12 +138,24 @@ def _read_together(one: RuleHit, other: RuleHit) -> bool:
     return abs((one.seen_at - other.seen_at).total_seconds()) <= _ONE_READ_S
 
 
-def _outlived(clue: Clue, progress: Progress | None) -> Clue:
-    """Mark what training went on after: it was caught, or it was not what ended the attempt."""
+def _came_to_harm(clues: Iterable[Clue], case: CaseFile) -> bool:
+    """Whether the attempt is over, or anything went wrong after its last step: what was announced may have come."""
+    last = case.progress.step_at if case.progress is not None else None
+    over = case.job is not None and case.job.state.is_over
+    return over or any(
+        clue.role in _HARM and clue.hit.symptom not in ANNOUNCED and (last is None or clue.at > last) for clue in clues
+    )
+
+
+def _outlived(clue: Clue, progress: Progress | None, *, came: bool) -> Clue:
+    """Mark what training went on after: it was caught, or it was not what ended the attempt.
+
+    `came` says that what is announced may have come.
+    """
     if progress is None or progress.step_at is None:
         return clue
     slack_s = max(_STEPS_AFTER_MIN_S, _STEPS_AFTER * (progress.median_step_s or 0.0))
-    if clue.hit.symptom in ANNOUNCED:
+    if came and clue.hit.symptom in ANNOUNCED:
         slack_s = max(slack_s, _ANNOUNCED_S)
     gone_on_s = (progress.step_at - clue.at).total_seconds()
     return replace(clue, outlived=True) if gone_on_s > slack_s else clue

@@ -16,12 +16,13 @@ from relance.domain.findings import Coverage, Finding, RuleHit, Sight
 from relance.domain.keys import AttemptKey, JobKey
 from relance.domain.limits import HangLimits
 from relance.domain.observations import LogBlock
-from relance.domain.progress import Progress, StepSeen
+from relance.domain.progress import Course, Progress, StepSeen
 from relance.domain.verdicts import CaseFile, Presence
 from relance.domain.views import Assignment
 from relance.ports.sources import Reading
 from relance.progress import ProgressReader, ReaderState
 from relance.rules import Engine, Pack, Scanner, ScanState
+from relance.watching.courses import course_of
 from relance.watching.evidence.contexts import Context, ContextError, context_of
 from relance.watching.evidence.gathering import CaseEvidence
 from relance.watching.evidence.logs import FinishedLog, named
@@ -67,7 +68,7 @@ class Shown:
 class Finished:
     """What finished logs show: of each run of the program, in order, at least of one; and who was heard.
 
-    `spoke_at` is the latest time that the program's own output bears, `told_at` that of others about it. `signs`
+    `spoke_at` is the latest time that the program's own output bears, `told_at` that of agents beside it. `signs`
     are hits in notes: they are evidence, and open nothing by themselves.
     """
 
@@ -78,6 +79,7 @@ class Finished:
     spoke_at: datetime | None = None
     told_at: datetime | None = None
     by_hand: bool = False
+    course: Course = field(default_factory=Course)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -124,6 +126,7 @@ def read_finished(
             for run in (reading.shown([blocks]) for blocks in _parts(repeated, starts, now))
         ] or [common]
     latest, own = ears.latest(), {log.name for log in lines if order[log][0] == _WITH_STEPS or _is_output(log)}
+    beside = {log.name for log in lines if log.scope is Scope.APPLICATION} - own
     signs = _noted([log for log in logs if log.scope is Scope.NOTES], scanner, now)
     coverage = [_sight(log, now) for log in logs]
     if pipeline.problem:
@@ -134,8 +137,9 @@ def read_finished(
         signs=signs,
         presence=ears.presence(),
         spoke_at=max((at for name, at in latest.items() if name in own), default=None),
-        told_at=max((at for name, at in latest.items() if name not in own), default=None),
+        told_at=max((at for name, at in latest.items() if name in beside), default=None),
         by_hand=any(start.by_hand for start in starts),
+        course=course_of(blocks_of(ordered[0], now), pipeline.reader) if ordered and not starts else Course(),
     )
 
 
@@ -238,6 +242,7 @@ def cases_of(
             progress=_with_own_times(run.progress, now),
             presence=finished.presence,
             addresses=beside.addresses,
+            course=finished.course,
         )
         for count, run in enumerate(finished.runs)
     )

@@ -1,8 +1,8 @@
 """Standstill: in finished logs, an output that ended long before the lines of others about the same job did.
 
-A log that simply ends says nothing: it may have been cut there. But where the scheduler or an agent still tells of
-the job long after its last line, and nothing says that it failed or finished, it stood still. A program that writes is
-alive though it makes no step: it evaluates, loads, waits for a service.
+A log that simply ends says nothing: it may have been cut there. But where an agent beside the program still tells of it
+long after its last line, and nothing says that it failed or finished, it stood still. A program that writes is alive
+though it makes no step: it evaluates, loads, waits for a service. The scheduler's logs tell of all jobs and go on.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def standstill_of(
 ) -> Finding | None:
     """The finding of a hang, if the program's last step, and its last line (`spoke_at`), are long before `told_at`.
 
-    That is the last line of others about the job.
+    That is the last line of an agent beside it.
     """
     last = progress.step_at
     if last is None or told_at is None or progress.phase in (Phase.ENDING, Phase.SAVING):

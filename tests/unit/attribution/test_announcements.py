@@ -27,3 +27,9 @@ def test_a_notice_that_nothing_came_of_explains_no_later_fault() -> None:
     notice = hit("spot_reclaimed", 10, domain=FaultDomain.SCHEDULER, restart=RestartHint.SCHEDULER, file="cloud.log")
     verdict = attribute(case(notice, key_error(2000), progress=trained_until(1990)))
     assert verdict.cause == "python_exception"
+
+
+def test_a_notice_alone_is_no_reason_to_act_on_a_job_that_trains_on() -> None:
+    notice = hit("spot_reclaimed", 10, domain=FaultDomain.SCHEDULER, restart=RestartHint.OK, file="job.log")
+    verdict = attribute(case(notice, job=None, progress=trained_until(200)))
+    assert (verdict.domain, verdict.remedy) == (FaultDomain.NONE, Remedy.NONE)
