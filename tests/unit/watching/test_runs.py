@@ -9,14 +9,16 @@ import pytest
 from relance.domain.faults import Scope
 from relance.domain.findings import RuleHit
 from relance.domain.observations import LogBlock
-from relance.rules import Scanner
+from relance.rules import Scanner, load_pack
+from relance.rules.pack import read_texts
 from relance.watching.evidence.contexts import Context, ContextError, context_of
 from relance.watching.evidence.logs import FinishedLog, named
 from relance.watching.finished import Finished, blocks_of, cases_of, read_finished
 from relance.watching.runs import MOST_RUNS, starts_of
-from tests.unit.watching.rooms import PACK, step_line
+from tests.unit.watching.rooms import step_line
 
 NOW = datetime(2026, 5, 2, 12, tzinfo=UTC)
+PACK = load_pack({name: text for name, text in read_texts().items() if name in ("python.yaml", "slurm.yaml")})
 SCANNER = Scanner(PACK)
 TRACEBACK = ["[rank3]: Traceback (most recent call last):", '[rank3]:   File "t.py", line 1', "[rank3]: KeyError: 'x'"]
 
