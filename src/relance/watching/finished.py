@@ -137,7 +137,7 @@ def read_finished(
         signs=signs,
         presence=ears.presence(),
         spoke_at=max((at for name, at in latest.items() if name in own), default=None),
-        told_at=max((at for name, at in latest.items() if name in beside), default=None),
+        told_at=max((at for name, at in ears.told().items() if name in beside), default=None),
         by_hand=any(start.by_hand for start in starts),
         course=course_of(blocks_of(ordered[0], now), pipeline.reader) if ordered and not starts else Course(),
     )
@@ -224,17 +224,19 @@ def cases_of(
     """The cases that attribution is asked about, one for each run, in order; `beside` is what lay beside the logs."""
     beside = beside or CaseEvidence()
     over = beside.job is not None and beside.job.state.is_over
+    attempts = [AttemptKey(job=_JOB, restart_count=count) for count in range(len(finished.runs))]
+    last = finished.runs[-1]  # of an earlier one it is known that another began: whoever told of the job told of that
     return tuple(
         CaseFile(
             incident_id="diagnosis",
-            attempt=AttemptKey(job=_JOB, restart_count=count),
+            attempt=attempts[count],
             as_of=now,
             nodes=_nodes_of(context, count + 1),
             rank_to_node=context.places_of_run.get(count + 1, context.rank_to_node),
             job=beside.job,
             findings=(
                 *(_with_pods(finding, beside.pods) for finding in run.findings),
-                *(() if over else _standstill(run, AttemptKey(job=_JOB, restart_count=count), now, finished)),
+                *(() if over or run is not last else _standstill(run, attempts[count], now, finished)),
             ),
             node_views=beside.node_views,
             coverage=(*finished.coverage, *beside.coverage),

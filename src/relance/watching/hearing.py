@@ -6,6 +6,7 @@ missed at the end. So the cost does not grow with the log.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -23,6 +24,8 @@ _BYTES = 192 * 1024
 """So much of the beginning and of the end: hundreds of ranks that write into one log introduce themselves in it."""
 _BYTES_OF_A_RANK = 16 * 1024
 """The same for a log that is one rank's own, of which a job may have thousands."""
+_OF_A_PROGRAM = re.compile(rb"\b(?:ranks?|process(?:es)?|workers?|iter(?:ation)?s?|steps?|epochs?)\b", re.IGNORECASE)
+"""What an agent's word about the job names; load and temperatures of a node go on whatever becomes of the job."""
 _SCOPES_OF_THE_JOB = (Scope.APPLICATION, Scope.SCHEDULER)
 
 
@@ -44,6 +47,7 @@ class Ears:
     _node_last_at: dict[str, datetime] = field(default_factory=dict)
     _first_at: datetime | None = None
     _latest: dict[str, datetime] = field(default_factory=dict)
+    _told: dict[str, datetime] = field(default_factory=dict)
 
     def take(self, block: LogBlock) -> None:
         """The next block of its log."""
@@ -73,6 +77,11 @@ class Ears:
         self._end()
         return dict(self._latest)
 
+    def told(self) -> Mapping[str, datetime]:
+        """The same of those lines alone that tell of a program's ranks, processes or steps."""
+        self._end()
+        return dict(self._told)
+
     def _end(self) -> None:
         """The log is over: keep who was heard in it, and when."""
         log, (head, tail) = self._log, self._whole_lines()
@@ -80,7 +89,10 @@ class Ears:
         if log is None or log.scope not in _SCOPES_OF_THE_JOB:
             return
         for line in tail or head:
-            _keep_latest(self._latest, log.file, self._time(line))
+            at = self._time(line)
+            _keep_latest(self._latest, log.file, at)
+            if _OF_A_PROGRAM.search(line):
+                _keep_latest(self._told, log.file, at)
         if log.scope is Scope.APPLICATION:
             first = next(filter(None, map(self._time, head)), None)
             if first is not None:

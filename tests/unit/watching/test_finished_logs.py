@@ -162,6 +162,18 @@ def test_a_program_that_goes_on_writing_does_not_stand_still(text: str) -> None:
     assert case.findings == ()
 
 
+@pytest.mark.parametrize(
+    ("name", "text"), [("monitor.log", "load of the node"), ("slurmctld.log", "step 7 of JobId=9")]
+)
+def test_what_is_told_of_others_makes_no_program_stand_still(name: str, text: str) -> None:
+    read_at, others = NOW + timedelta(days=1), log(name, *minutes(40, text))
+
+    found = read_finished([log("job.log", *steps(1, 20)), others], Context(), PACK, read_at)
+    (case,) = cases_of(found, Context(), read_at)
+
+    assert case.findings == ()
+
+
 def test_a_program_that_is_silent_while_others_tell_of_it_stands_still() -> None:
     read_at, others = NOW + timedelta(days=1), log("agent.log", *minutes(40, "all processes alive"))
 
