@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -21,6 +22,8 @@ BYTES: Final = 224 * 1024
 RANKS_AT_MOST: Final = 8192
 ADDRESSES_AT_MOST: Final = 64
 _ADDRESS: Final = "address "
+_WRITER: Final = re.compile(r"([A-Za-z][\w.-]{0,80}\d[\w.-]{0,80}):? ")
+"""The host that a line of a kernel begins with, where the logs of many nodes were put into one."""
 _TELLING: Final = (Role.ROOT, Role.MAYBE, Role.CASCADE, Role.CONTEXT)
 """The roles of rows that tell of their rank: a time-out's rank waited, a rank without one may be who was waited for."""
 _HIT_BYTES: Final = 600
@@ -143,6 +146,8 @@ def _first_of(hit: RuleHit) -> frozenset[str]:
     kernel = f" {hit.rule}" if hit.scope is Scope.KERNEL else ""
     keys = [f"{hit.role.value} rank {hit.rank}"] if hit.rank is not None else []
     keys += [f"{hit.role.value} node {hit.node}{kernel}"] if hit.node is not None else []
+    writer = _WRITER.match(hit.excerpt) if kernel else None
+    keys += [f"{hit.role.value} writer {writer[1]}{kernel}"] if writer is not None else []
     return frozenset(keys or [f"{hit.role.value} anywhere"])
 
 

@@ -91,7 +91,7 @@ class HitMaker:
         else:
             captures = dict(_told_by(line))
         pod = _POD.search(line.text) if self._block.scope is Scope.SCHEDULER else None
-        writer = _WRITER.match(line.text) if self._block.scope in _OF_MANY_HOSTS and self._block.node is None else None
+        writer = _WRITER.match(line.text) if self._block.scope in _OF_MANY_HOSTS else None
         told = (captures.get(name) for name in _WHAT_TELLS_APART)
         return (self._rank(line, captures), pod[1] if pod else None, writer[1] if writer else None, *told)
 
