@@ -11,7 +11,7 @@ from relance.attribution.addresses import address_book, peer_of
 from relance.attribution.clues import Clue, lead_s
 from relance.attribution.devices import is_same, serial_of
 from relance.attribution.places import node_named, node_of_named_rank
-from relance.attribution.symptoms import OUT_OF_MEMORY, SAME_DEVICE_ONLY, UNANSWERED, words
+from relance.attribution.symptoms import OF_THE_HOST, OUT_OF_MEMORY, SAME_DEVICE_ONLY, UNANSWERED, words
 from relance.domain.faults import FaultDomain, RestartHint, Role, Scope, SuspectKind
 from relance.domain.findings import RuleHit
 from relance.domain.verdicts import CaseFile, FleetSign, Strength, Suspect
@@ -58,7 +58,7 @@ def is_widespread(group: tuple[Clue, ...], case: CaseFile) -> bool:
 def is_shared(group: tuple[Clue, ...], case: CaseFile) -> bool:
     """Whether a row is of a service that many use: it shows on many nodes at once, or on other owners' jobs, too."""
     hit = group[0].hit
-    if hit.domain not in _SHARED_DOMAINS:
+    if hit.domain not in _SHARED_DOMAINS or hit.symptom in OF_THE_HOST:
         return False
     owners = {sign.owner for sign in case.fleet if _is_alike(sign, hit, case.as_of)}
     wide = is_widespread(group, case) and common_end(group, case, group) is None
