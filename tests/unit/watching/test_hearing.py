@@ -145,3 +145,9 @@ def test_where_no_log_bears_a_date_it_is_the_time_that_is_given() -> None:
 def test_a_date_across_two_chunks_is_one() -> None:
     whole = f"{stamp(60)} b\n".encode()
     assert reading_time([lambda: [whole[:7], whole[7:]]], NOW) == at(60) + timedelta(days=1)
+
+
+def test_only_lines_that_tell_of_a_program_tell_that_it_should_go_on() -> None:
+    listening = ears(log("agent.log", f"{stamp(5)} 8 ranks are running", f"{stamp(900)} disk at 40 percent"))
+    assert listening.told() == {"agent.log": at(5)}
+    assert listening.latest() == {"agent.log": at(900)}

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from relance.domain.faults import Scope
-from relance.domain.findings import RuleHit
+from relance.domain.findings import FindingKind, RuleHit
 from relance.domain.observations import LogBlock
 from relance.rules import Scanner, load_pack
 from relance.rules.pack import read_texts
@@ -174,3 +174,13 @@ def test_times_of_reading_are_no_times_of_steps() -> None:
     (case,) = cases_of(read(log("job.log", *timed)), Context(), NOW)
     assert case.progress is not None
     assert case.progress.step_at == datetime(2026, 5, 2, 11, 0, 4, tzinfo=UTC)
+
+
+def test_only_the_last_run_can_stand_still_to_the_end() -> None:
+    """Whoever told of the job after an earlier run told of the next."""
+    steps = [f"2026-05-02 10:{minute:02}:00 step {minute} loss 1.0" for minute in range(1, 9)]
+    job = log("job.log", "## run 1", *steps[:4], "## run 2", *steps[4:])
+    agent = log("agent.log", "2026-05-02 11:55:00 [gpu07] all 8 ranks of the job are running")
+    first, second = cases_of(read(job, agent), Context(), NOW)
+    assert [finding.kind for finding in second.findings] == [FindingKind.HANG]
+    assert first.findings == ()
