@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
+
+from relance.domain.faults import FaultDomain, Remedy
 
 _LINES = 2
 """First evidence this many lines from the label's is the same place."""
@@ -119,8 +122,8 @@ def label_of(data: object) -> Label:
         raise LabelError(message)
     file, line = evidence.get("file"), evidence.get("line")
     return Label(
-        domain=_word(data, "domain"),
-        decision=_word(data, "decision"),
+        domain=_one_of(FaultDomain, _word(data, "domain"), "domain"),
+        decision=_one_of(Remedy, _word(data, "decision"), "decision"),
         suspects=_names(data.get("suspects"), "suspects"),
         file=str(file) if file is not None else None,
         line=line if isinstance(line, int) else None,
@@ -128,6 +131,15 @@ def label_of(data: object) -> Label:
         also_decisions=_names(also.get("decisions"), "also.decisions"),
         also_suspects=_names(also.get("suspects"), "also.suspects"),
     )
+
+
+def _one_of(words: type[Enum], word: str, name: str) -> str:
+    """A word that an answer can be, too: one that is misspelt would make every answer a wrong one."""
+    known = [each.value for each in words]
+    if word not in known:
+        message = f"{name}: {word!r} is none of {', '.join(known)}"
+        raise LabelError(message)
+    return word
 
 
 def scores_of(cases: Sequence[CaseScore]) -> Scores:
