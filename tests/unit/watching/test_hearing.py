@@ -53,7 +53,7 @@ def test_a_log_of_one_rank_speaks_for_it_whatever_its_lines_say() -> None:
 
 
 def test_in_a_common_log_it_is_chance_who_writes_last() -> None:
-    assert heard(log("job.log", f"[rank3]: {stamp(0)} a")).last_at == {}
+    assert heard(log("job.log", f"[rank3]: {stamp(0)} a", f"[rank3]: {stamp(1)} [gpu012] b")).last_at == {}
 
 
 def test_hosts_are_heard_by_labels_and_by_the_name_of_their_log() -> None:
@@ -124,13 +124,11 @@ def test_half_a_line_at_the_end_names_no_rank(missing: int) -> None:
 def test_a_piece_that_is_delivered_again_is_heard_once() -> None:
     """What overlaps is only there for patterns across the cut."""
     listening = Ears(NOW)
-    first = LogBlock(file="job.log", offset=0, data=b"a" * 50 + b" 12: b", scope=Scope.APPLICATION, read_at=NOW)
-    again = LogBlock(
-        file="job.log", offset=50, data=b" 12: b" + b"c\n", scope=Scope.APPLICATION, read_at=NOW, overlap=6
-    )
+    first = LogBlock(file="job.log", offset=0, data=b"[ra", scope=Scope.APPLICATION, read_at=NOW)
+    again = LogBlock(file="job.log", offset=0, data=b"[rank3]: b\n", scope=Scope.APPLICATION, read_at=NOW, overlap=3)
     listening.take(first)
     listening.take(again)
-    assert listening.presence().ranks == frozenset()
+    assert listening.presence().ranks == {3}
 
 
 def test_finished_logs_are_read_a_day_after_the_last_date_that_any_ends_with() -> None:
