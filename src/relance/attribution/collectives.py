@@ -5,6 +5,7 @@ A time-out says that somebody is late, never who; each rank's own line is a cons
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
@@ -22,6 +23,7 @@ _MOST_HEARD = 0.6
 _FEW = 0.25
 """At most this share of those that tell can be the odd ones."""
 _MANY_MS = 10_000_000_000
+_GROUP = re.compile(r"\bPG GUID ([\w.-]+)|\[PG (\d+) Rank")
 _TRANSFERS = frozenset({"SEND", "RECV", "RECVANYSOURCE", "COALESCED"})
 """What two ranks do with each other: the one sends where the other receives, and their numbers are the pair's."""
 
@@ -45,15 +47,14 @@ def started_at(clue: Clue) -> datetime | None:
 def _mismatches(waits: Iterable[Clue]) -> list[Explanation]:
     """Ranks that were in different collectives under one number: the program's order differs, no link is at fault.
 
-    Numbers count by group, so this is only said where one group is seen: the same ranks' size must be one group's.
+    Numbers count by group, so only lines of one group are held against each other, where they name theirs.
     """
     by_place: dict[tuple[str, str], dict[str, Clue]] = defaultdict(dict)
     for clue in waits:
         seen = clue.hit.captures
         if "seq" in seen and "op" in seen and seen["op"].upper() not in _TRANSFERS:
-            by_place[seen.get("group", ""), seen["seq"]].setdefault(seen["op"], clue)
-    groups = {group for group, _ in by_place}
-    found = [ops for ops in by_place.values() if len(ops) > 1 and len(groups) == 1]
+            by_place[_group_of(clue), seen["seq"]].setdefault(seen["op"], clue)
+    found = [ops for ops in by_place.values() if len(ops) > 1]
     if not found:
         return []
     ops = max(found, key=len)
@@ -71,6 +72,12 @@ def _mismatches(waits: Iterable[Clue]) -> list[Explanation]:
             clues=(odd, *(clue for clue in ops.values() if clue is not odd)),
         )
     ]
+
+
+def _group_of(clue: Clue) -> str:
+    """The group of processes whose collective a line is about, as c10d names it; empty where it does not."""
+    named = _GROUP.search(clue.hit.excerpt)
+    return clue.hit.captures.get("group") or (named[1] or named[2] if named else "")
 
 
 def _pointers(case: CaseFile, waits: list[Clue]) -> list[Explanation]:

@@ -61,6 +61,7 @@ BESIDE: dict[str, tuple[tuple[RuleHit, ...], bool]] = {
     "nor one on a node that is not of the job": ((remapped(), uncorrectable(node="n9")), False),
     "nor one of another minute": ((remapped(), uncorrectable(30)), False),
     "nor is a row of a node that is not of the job raised": ((remapped(node="n9"), uncorrectable(node="n9")), False),
+    "nor one by a companion that is of the job": ((remapped(node="n9"), uncorrectable()), False),
     "nor one of an earlier attempt": ((remapped(-800), uncorrectable(-801)), False),
 }
 
@@ -161,9 +162,10 @@ def test_the_two_ends_of_a_transfer_are_no_mismatch() -> None:
 
 
 def test_ranks_of_several_groups_under_one_number_are_no_mismatch() -> None:
-    groups = [waited(100 + rank, rank, group=str(rank // 4), op=["ALLREDUCE", "ALLGATHER"][rank // 4])
-              for rank in range(8)]  # fmt: skip
-    assert attribute(case(*groups)).cause == "collective_timeout"
+    both = [waited(100 + rank, rank, op=["ALLREDUCE", "ALLGATHER"][rank // 4]) for rank in range(8)]
+    assert attribute(case(*both)).cause == "collective_mismatch"
+    told = [replace(line, excerpt=f"[PG ID 1 PG GUID {at // 4}(g) Rank {at}] Watchdog") for at, line in enumerate(both)]
+    assert attribute(case(*told)).cause == "collective_timeout"
 
 
 def test_a_mismatch_shows_first_where_the_odd_collective_began_first() -> None:
@@ -201,6 +203,8 @@ def test_a_sign_that_training_went_on_after_does_not_harden_a_suspicion_by_silen
 def test_many_silent_nodes_are_a_log_that_is_not_there() -> None:
     few = Presence(nodes=frozenset({"n1"}))
     assert attribute(case(NOBODY_CAME, presence=few)).suspects == ()
+    most = case(NOBODY_CAME, presence=Presence(nodes=frozenset({"n1", "n2"})), nodes=(*NODES, "n5"))
+    assert attribute(most).suspects == ()
 
 
 def test_a_rank_that_fell_silent_long_before_the_others_is_who_they_waited_for() -> None:
@@ -249,6 +253,8 @@ def test_an_end_that_did_not_answer_is_hard_and_one_that_closed_is_weak() -> Non
 def test_accusations_that_training_went_on_after_count_no_more() -> None:
     pair = (refused(20, "n1", "n3"), refused(21, "n2", "n3"))
     assert attribute(case(*pair, timeout(200, 0), progress=trained_until(190))).suspects == ()
+    late = refused(200, "n1", "n3")
+    assert attribute(case(late, pair[1], progress=trained_until(190))).suspects == ()
 
 
 def test_peers_are_named_by_addresses_that_hosts_told_of_themselves() -> None:
