@@ -255,6 +255,8 @@ def test_accusations_that_training_went_on_after_count_no_more() -> None:
     assert attribute(case(*pair, timeout(200, 0), progress=trained_until(190))).suspects == ()
     late = refused(200, "n1", "n3")
     assert attribute(case(late, pair[1], progress=trained_until(190))).suspects == ()
+    again = (late, refused(201, "n2", "n3"))
+    assert named(attribute(case(*pair, *again, progress=trained_until(190)))) == ("n3",)
 
 
 def test_peers_are_named_by_addresses_that_hosts_told_of_themselves() -> None:
@@ -438,6 +440,11 @@ IDLE = tuple(sample("job_idle_power", 200, node) for node in NODES)
 def test_gpus_that_idle_on_most_nodes_are_a_standstill() -> None:
     verdict = attribute(case(*IDLE[:2], job=RUNNING, progress=trained_until(190)))
     assert answer(verdict) == ("hang_no_progress", Remedy.RESTART, ())
+
+
+def test_that_gpus_idled_before_steps_went_on_hides_no_later_standstill() -> None:
+    early = [replace(line, at=at(20), seen_at=at(21), offset=1) for line in IDLE[:1]]
+    assert attribute(case(*early, *IDLE, job=RUNNING, progress=trained_until(190))).cause == "hang_no_progress"
 
 
 STEPPING_ON: dict[str, CaseFile] = {
