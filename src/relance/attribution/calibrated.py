@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 COUNTS: Mapping[str, tuple[int, int]] = {
-    "very high": (98, 101),
-    "high": (47, 50),
-    "fair": (30, 42),
-    "low": (6, 11),
-    "very low": (15, 20),
+    "very high": (130, 132),
+    "high": (63, 65),
+    "fair": (42, 47),
+    "low": (10, 14),
+    "very low": (20, 26),
 }
 """For each level: right answers, all answers."""
