@@ -15,6 +15,8 @@ from relance.rules.scanning import Scanner, ScanState
 
 LEAST_LITERAL = 5
 """Bytes that must be in a line that a pattern matches: with fewer the engine looks at too much (performance.md 1)."""
+_LONG = frozenset({Scope.APPLICATION, Scope.KERNEL})
+"""The logs that grow to gigabytes; notes and answers of a scheduler are short."""
 _CAUSES = (Role.ROOT, Role.MAYBE)
 _TRIGGERS = frozenset({
     "abort", "aborted", "crash", "error", "errors", "exception", "fail", "failed", "failure", "fatal", "inf", "killed",
@@ -72,7 +74,8 @@ def _of_pattern(rule: Rule) -> list[Problem]:
     found = []
     if rule.pattern.startswith((".*", "(?:.*", ".+")):
         found.append(_problem(rule, "pattern", "it begins with anything at all", "Begin with what must be there"))
-    if not rule.traceback and not rule.fallback and least_literal(rule.pattern) < LEAST_LITERAL:
+    looked_for = not rule.traceback and not rule.fallback and bool(rule.scopes & _LONG)
+    if looked_for and least_literal(rule.pattern) < LEAST_LITERAL:
         message = f"no text of {LEAST_LITERAL} bytes is in every line that it matches, so it is slow"
         found.append(_problem(rule, "pattern", message, "Ask for a longer word, or for two in their order"))
     if rule.role in _CAUSES and rule.pattern.strip("\\b").lower() in _TRIGGERS:
