@@ -21,7 +21,7 @@ from relance.attribution.symptoms import (
     WRAPPERS,
     cancels,
 )
-from relance.domain.faults import FaultDomain, Role
+from relance.domain.faults import FaultDomain, Role, Scope
 from relance.domain.findings import RuleHit
 from relance.domain.progress import Progress
 from relance.domain.verdicts import CaseFile
@@ -162,12 +162,16 @@ def _outlived(clue: Clue, progress: Progress | None, *, came: bool) -> Clue:
 
 
 def _without_recovered(clues: tuple[Clue, ...]) -> tuple[Clue, ...]:
-    """Without what came back; a link that came back twice may go again (N011)."""
+    """Without what came back; a link that came back twice may go again (N011).
+
+    A call of the program that failed is not undone by what its host says later.
+    """
     recoveries = [clue for clue in clues if clue.role is Role.RECOVERY]
 
     def taken_back(clue: Clue) -> bool:
         return any(
             cancels(other.hit.symptom, clue.hit.symptom)
+            and (clue.hit.scope is not Scope.APPLICATION or other.hit.scope is Scope.APPLICATION)
             and (other.node == clue.node or other.node is None or clue.node is None)
             and 0.0 <= lead_s(clue, other) <= _RECOVERY_WINDOW_S
             and not _stands_before(other, clue)

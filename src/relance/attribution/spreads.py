@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from relance.attribution.clues import CAUSES, Clue, lead_s
 from relance.attribution.suspicions import AT_ONCE_S, common_end, is_widespread
 from relance.attribution.symptoms import (
+    DEVICE_MEMORY,
     MISTAKEN_EXCEPTIONS,
     MISTAKES,
     OF_THE_HOST,
     ON_ONE_NODE,
     OUT_OF_MEMORY,
     SAME_DEVICE_ONLY,
+    TORN,
     words,
 )
 from relance.domain.faults import FaultDomain, RestartHint
@@ -63,14 +65,16 @@ def spread_of(group: tuple[Clue, ...], case: CaseFile, clues: Iterable[Clue]) ->
     if hit.restart is RestartHint.ONCE and hit.domain in _OWN and _is_certain_to_repeat(group, case, everything):
         confirmable = not _is_at_the_beginning(group[0], case)
         return Spread(domain=hit.domain, hint=RestartHint.NO, wide=wide, confirmable=confirmable)
-    hint = hit.restart
+    torn = hit.symptom in TORN and case.progress is not None and not case.progress.steps_seen
+    hint = RestartHint.NO if torn and hit.restart is RestartHint.ONCE else hit.restart
     return Spread(domain=hit.domain, hint=hint, wide=wide)
 
 
 def _is_certain_to_repeat(group: tuple[Clue, ...], case: CaseFile, clues: tuple[Clue, ...]) -> bool:
     """Whether a fault of the program comes again: a mistake by its kind, on several nodes at once, or at the beginning.
 
-    Memory that ran out may suffice the next time, unless it did not for several ranks in the first steps.
+    Memory that ran out may suffice the next time, unless it did not for several ranks in the first steps. That of
+    devices is asked for by the program alone, so that it ran out on several nodes at once is no chance.
     """
     first = group[0]
     together = [
@@ -87,7 +91,9 @@ def _is_certain_to_repeat(group: tuple[Clue, ...], case: CaseFile, clues: tuple[
     if first.hit.symptom in OUT_OF_MEMORY:
         logs = {clue.hit.file for clue in together if clue.hit.symptom == first.hit.symptom}
         several = everywhere or len({clue.rank for clue in group if clue.rank is not None}) > 1 or len(logs) > 1
-        return several and (beginning or _has_hardly_begun(case, timed=first.timed))
+        stepped = case.progress is not None and case.progress.steps_seen > 0
+        at_once = everywhere and stepped and first.hit.symptom in DEVICE_MEMORY
+        return at_once or (several and (beginning or _has_hardly_begun(case, timed=first.timed)))
     return everywhere or beginning or _is_mistake(first)
 
 

@@ -137,6 +137,12 @@ STANDSTILLS = frozenset({"job_idle_power", "nccl_kernel_spin", "spin_wait_hang"}
 OUT_OF_MEMORY = frozenset({"cgroup_oom", "cuda_oom", "device_oom", "host_oom", "nccl_gpu_oom", "dataloader_killed"})
 """Memory that ran out: the next try may fit, so that all ranks ran out is no proof that it will again."""
 
+DEVICE_MEMORY = frozenset({"cuda_oom", "device_oom"})
+"""Of these, memory that nobody but the program's own processes takes."""
+
+TORN = frozenset({"checkpoint_corrupt"})
+"""What is read again, and torn again, by the next start, if it was met before the first step."""
+
 ON_ONE_NODE: Mapping[str, FaultDomain] = {
     "path_missing": FaultDomain.STORAGE,
     "permission": FaultDomain.STORAGE,

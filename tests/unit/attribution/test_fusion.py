@@ -357,7 +357,7 @@ REPEATS: dict[str, tuple[CaseFile, bool, bool]] = {
     ),
     "memory of all ranks after many steps": (
         case(*(hit("cuda_oom", 100, rank=rank, offset=rank) for rank in range(8)), progress=trained_until(99)),
-        False, False,
+        True, True,
     ),
     "memory of all ranks in the first steps": (
         case(

@@ -50,8 +50,9 @@ def test_a_surer_verdict_states_a_level_with_its_counts() -> None:
 
 
 def test_the_highest_confidence_does_not_rise() -> None:
-    sure = replace(OURS, confidence=0.97)
-    assert with_opinions(sure, (opinion(domain=FaultDomain.INTERCONNECT),)).confidence == 0.97
+    highest = max(level.stated for level in LEVELS)
+    sure = replace(OURS, confidence=highest)
+    assert with_opinions(sure, (opinion(domain=FaultDomain.INTERCONNECT),)).confidence == highest
 
 
 def test_who_agrees_on_another_try_and_names_no_domain_agrees() -> None:

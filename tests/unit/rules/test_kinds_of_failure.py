@@ -94,6 +94,34 @@ class TestMemory:
         line = "XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 26306674688 bytes.\n"
         assert judged(Context(nodes=("ox1", "ox2")), worker_0=line, worker_1=line).remedy is Remedy.STOP
 
+    def test_memory_of_devices_that_ran_out_on_all_nodes_at_once_runs_out_again_late_too(self) -> None:
+        lines = "".join(f"[rank{rank}]: {OOM}\n" for rank in range(4))
+        assert judged(TWO, job=steps(1, 30) + lines).remedy is Remedy.STOP
+
+    def test_memory_that_ran_out_on_one_rank_late_may_suffice_the_next_time(self) -> None:
+        assert judged(TWO, job=f"{steps(1, 30)}[rank3]: {OOM}\n").remedy is Remedy.RESTART
+
+
+class TestStorage:
+    TORN = (
+        'Traceback (most recent call last):\n  File "/w/t.py", line 310, in <module>\n'
+        'ValueError: DATA_LOSS: Error reading "p/c/3.0": zstd: unexpected end of input\n'
+    )
+
+    def test_a_checkpoint_that_is_torn_at_the_start_is_torn_at_the_next(self) -> None:
+        assert judged(TWO, job=self.TORN).remedy is Remedy.STOP
+
+    def test_a_call_that_failed_stays_failed_when_the_host_is_back(self) -> None:
+        kernel = (
+            "[9120.4] Lustre: s-OST001c-osc-ffff9: Connection to s-OST001c (at 10.3.1.28@o2ib) was lost; in progress "
+            "operations using this service will wait for recovery to complete\n"
+            "[9155.8] Lustre: s-OST001c-osc-ffff9: Connection restored to 10.3.1.28@o2ib (at 10.3.1.28@o2ib)\n"
+        )
+        failed = "OSError: [Errno 108] Cannot send after transport endpoint shutdown\n"
+        job = f'{steps(1, 9)}Traceback (most recent call last):\n  File "/w/t.py", line 7, in g\n{failed}'
+        ended = "srun: error: ox2: task 9: Exited with exit code 1\n"
+        assert judged(TWO, dmesg_ox2=kernel, job=job + ended).domain is FaultDomain.STORAGE
+
 
 class TestWhatAllNodesShow:
     def test_a_driver_too_old_everywhere_is_better_nowhere_else(self) -> None:
