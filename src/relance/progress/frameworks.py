@@ -16,7 +16,7 @@ from relance.progress.dialects import Dialect, Finder, StepText, without_marks
 
 _NUMBER = rb"'?([+-]?(?:\d[\d.,]*(?:[eE][+-]?\d+)?|nan|inf|NaN|Inf))"
 _HELD_OUT = re.compile(
-    rb"(?i:\b(?:val|valid\w*|eval\w*|test(?:ing)?|dev)\b|\b(?:resum|(?:re)?load|restor|sav(?:e|ing)|checkpoint))"
+    rb"(?i:\b(?:val|valid\w*|eval\w*|test(?:ing)?|dev)\b|\b(?:resum|(?:re)?load|restore|restoring|save|saving|checkpoint))"
 )
 _TRAINING_LOSS = (
     rb"\b(?:(?!(?:val|valid|validation|eval|test|dev)[ _])[a-z]+[ _])?"

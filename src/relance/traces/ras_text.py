@@ -20,7 +20,7 @@ _TOTALS = re.compile(r" *\d+ +\d+ +\d+ +\d+ +(\d+)$")
 _COMMUNICATOR = re.compile(r"#(\d+)-(\d+) \(([0-9a-f]+)\) ([A-Z]+)")
 _RANK = re.compile(r" *Rank (\d{1,7})\b(.*)")
 _THE_RANKS = re.compile(r" *The missing ranks?: ([\d, ]+)")
-_PROCESS = re.compile(r"[Pp]rocess (\d+) on node (\S+)(?: managing GPUs? (\d+))?")
+_PROCESS = re.compile(r"(?:Process|process) (\d+) on node (\S+)(?: managing GPUs? (\d+))?")
 _GPU = re.compile(r"GPU (\d+)(?: \([^)]*?(\d+)\))?")
 _LAUNCHED = re.compile(
     r"(?:(\d+) ranks? ha(?:ve|s)|Rank \d+ has) (?:launched up to operation (\d+)|not launched any operations)"

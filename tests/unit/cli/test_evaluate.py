@@ -156,7 +156,7 @@ def test_folds_hold_each_part_against_the_others(folder: Path) -> None:
         ("domain: application\n", "expected.yaml: decision: a word is wanted"),
         ("- domain\n", "expected.yaml: a mapping with domain and decision is wanted"),
         ("domain: [\n", "expected.yaml: while parsing"),
-        ("domain: aplication\ndecision: stop\n", "expected.yaml: domain: 'aplication' is none of "),
+        ("domain: applied\ndecision: stop\n", "expected.yaml: domain: 'applied' is none of "),
         ("domain: user\ndecision: halt\n", "expected.yaml: decision: 'halt' is none of restart, "),
         ("domain: user\ndecision: stop\nsuspects: n1\n", "expected.yaml: suspects: a list of words is wanted"),
     ],

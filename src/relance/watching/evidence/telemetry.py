@@ -37,7 +37,7 @@ _NAMES: tuple[tuple[str, str], ...] = (
     (r"(?:last_?)?xid(?:_?errors?|_?code)?", "DCGM_FI_DEV_XID_ERRORS"),
     (r"ecc_?(?:dbe|double|uncorr)\w*|ecc_errors_uncorrected_\w+|dbe(?:_\w+)?", "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL"),
     (r"ecc_?(?:sbe|single|corr)\w*|ecc_errors_corrected_\w+|sbe(?:_\w+)?", "DCGM_FI_DEV_ECC_SBE_VOL_TOTAL"),
-    (r"(?:row_?)?remap(?:ped)?_?(?:rows_?)?fail(?:ure|ed)?", "DCGM_FI_DEV_ROW_REMAP_FAILURE"),
+    (r"(?:row_?)?remap(?:ped)?_?(?:rows_?)?(?:fail|failed|failure)", "DCGM_FI_DEV_ROW_REMAP_FAILURE"),
     (r"(?:row_?)?remap(?:ped)?_?(?:rows_?)?pending", "DCGM_FI_DEV_ROW_REMAP_PENDING"),
     (r"nvlink_?(?:bw|bandwidth|gbps|gb_?s)(?:_?\w*)?", "DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL"),
     (r"nvlink_?crc(?:_?\w*)?", "DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL"),
