@@ -40,7 +40,7 @@ def measure(*, quick: bool) -> Result:
         name="evaluate_cases",
         measure="labelled cases: how often `relance diagnose` is right",
         limits=tuple(limit for name, each in scores.items() for limit in _limits(name, each)),
-        figures={name: _figures(each) for name, each in scores.items()},
+        figures={name: each.figures for name, each in scores.items()},
         wrong=tuple(
             f"{name}: {broken.name} cannot be read: {broken.why}"
             for name, each in found.items()
@@ -78,17 +78,3 @@ def _limits(name: str, scores: Scores) -> list[Limit]:
         Limit(name=f"{name}: {part.replace('_', ' ')}", value=getattr(scores, part), most=0, unit="cases")
         for part in _NEVER
     ]
-
-
-def _figures(scores: Scores) -> dict[str, float | int | None]:
-    return {
-        "cases": scores.cases,
-        "decision": scores.decision,
-        "domain": scores.domain,
-        "suspect_recall": scores.suspect_recall,
-        "suspect_precision": scores.suspect_precision,
-        "first_evidence": scores.first_evidence,
-        "acted_on_healthy": scores.acted_on_healthy,
-        "false_stops": scores.false_stops,
-        "hopeless_restarts": scores.hopeless_restarts,
-    }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import Enum
 
 from relance.domain.faults import FaultDomain, Remedy
@@ -108,6 +108,11 @@ class Scores:
     hopeless_restarts: int
     calibration: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """For each stated confidence the number of answers, and how many of them were right in domain and decision."""
+
+    @property
+    def figures(self) -> dict[str, float | int | None]:
+        """All but the calibration, by name."""
+        return {each.name: getattr(self, each.name) for each in fields(self) if each.name != "calibration"}
 
 
 def label_of(data: object) -> Label:

@@ -19,9 +19,9 @@ def report_of(found: Mapping[str, Evaluation], folds: int) -> Data:
     """Everything as JSON data; the same for the same cases."""
     every = _every(found)
     return {
-        "scores": _scores(scores_of(every)),
+        "scores": scores_of(every).figures,
         "calibration": _calibration(every),
-        "folders": {name: _scores(scores_of(each.scored)) for name, each in found.items()},
+        "folders": {name: scores_of(each.scored).figures for name, each in found.items()},
         "folds": [_fold(fold) for fold in folds_of(every, folds)],
         "wrong": [
             {"folder": name, **_wrong(case)} for name, each in found.items() for case in each.scored if _flaws(case)
