@@ -15,7 +15,7 @@ from relance.api.schemas import OrdersQuestion
 from relance.domain.advice import Claim, StepRecord
 from relance.domain.encoding import EncodingError, decode
 from relance.domain.keys import AttemptKey
-from relance.domain.observations import WatcherBatch
+from relance.domain.observations import SightReport, WatcherBatch
 from relance.domain.views import ClusterReport
 
 router = APIRouter(prefix="/agents", tags=["agents"])
@@ -46,6 +46,13 @@ async def checkpoint(_: Reporter, parts: Parts, attempt: str) -> JSONResponse:
 async def submit(_: Reporter, parts: Parts, request: Request) -> JSONResponse:
     """Findings, progress, coverage and checkpoint of one attempt (WatcherBatch)."""
     await parts.backend.submit(await _value(request, WatcherBatch))
+    return answer({})
+
+
+@router.post("/see")
+async def see(_: Reporter, parts: Parts, request: Request) -> JSONResponse:
+    """How a watcher's sources stand (SightReport)."""
+    await parts.backend.see(await _value(request, SightReport))
     return answer({})
 
 

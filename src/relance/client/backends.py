@@ -22,7 +22,7 @@ from relance.client.exchanges import (
 from relance.domain.advice import Claim, ClaimReply, StepRecord
 from relance.domain.encoding import encode
 from relance.domain.keys import AttemptKey
-from relance.domain.observations import WatcherBatch
+from relance.domain.observations import SightReport, WatcherBatch
 from relance.domain.views import ClusterReport
 from relance.ports.backends import Assignments, BackendRefusedError, BackendUnavailableError, Orders
 from relance.ports.clocks import Clock
@@ -70,6 +70,9 @@ class HttpBackend:
 
     async def submit(self, batch: WatcherBatch) -> None:
         await self._data(await self._post("/submit", batch))
+
+    async def see(self, report: SightReport) -> None:
+        await self._data(await self._post("/see", report))
 
     async def report(self, report: ClusterReport) -> None:
         await self._data(await self._post("/report", report))

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_val
 
 from relance.config.limits import read_limits
 from relance.config.providers import AttributionSettings
+from relance.config.sources import FilesSettings, LogSourceSettings, MetricStoreSettings
 from relance.domain.limits import Limits
 
 OwnersEvent = Literal[
@@ -97,6 +98,10 @@ class ClusterSettings(_Strict):
     """How long a job may be silent before the log alone confirms a hang; unset: never."""
     poll_s: Annotated[float, Field(ge=0.1, le=600)] = 10.0
     """How often the scheduler is asked when nothing wakes the controller."""
+    logs: tuple[LogSourceSettings, ...] = Field(default=(FilesSettings(),), min_length=1, max_length=8)
+    """Where jobs' logs are: `files`, `loki`, `victorialogs`; several are read beside each other."""
+    metrics: tuple[MetricStoreSettings, ...] = Field(default=(), max_length=8)
+    """Where the metrics of nodes and devices are."""
     limits: Limits = Field(default_factory=Limits)
     """The limits of policy and detectors; only what differs from the defaults."""
 

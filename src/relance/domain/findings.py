@@ -126,6 +126,16 @@ class Sign(Enum):
     """A hardware row in a node's kernel log."""
     OWNER_LIMIT = "owner_limit"
     """The owner or site set `hang_after_s`."""
+    NODE_SILENT = "node_silent"
+    """The telemetry of a node of the attempt stopped while that of others went on."""
+    DEVICE = "device"
+    """A device of a node reported a fault by its metrics, such as an Xid."""
+    COLLECTIVE = "collective"
+    """The state of collectives (flight recorder, NCCL RAS) shows who waits for whom."""
+    STACKS = "stacks"
+    """The stacks of the ranks show that they stand still, and where."""
+    GPU_SIGNATURE = "gpu_signature"
+    """All GPUs spin in a collective without working, or all idle: the same picture as a save by one rank."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

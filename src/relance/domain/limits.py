@@ -21,6 +21,36 @@ class HangLimits:
     """How long an attempt may take to its first step."""
     phase_limit_s: float = 1800.0
     """How long an announced save or evaluation may take."""
+    start_times: float = 3.0
+    """An attempt may take this many times as long to its first step as the longest of its workflow took."""
+    gpu_min_s: float = 1200.0
+    """With the GPUs' picture as the only sign: it is that of a save by one rank, too."""
+    gpu_pause_times: float = 3.0
+    """The same, in multiples of the longest pause that this workflow got over by itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlowdownLimits:
+    """When longer steps are a slowdown: told, never acted on."""
+
+    share: float = 0.1
+    """Steps have to take longer by at least this share than the job's own usual ones."""
+    steps: int = 30
+    """Over at least so many steps."""
+    for_s: float = 120.0
+    """And for at least so long."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DivergenceLimits:
+    """When a loss that has run away is told."""
+
+    without_number: int = 5
+    """Steps in a row whose loss or gradient norm is no number (operators.md 3)."""
+    spike_times: float = 5.0
+    """A loss or gradient norm of so many times its usual level is a spike (numbers.md 4.4)."""
+    heal_steps: int = 60
+    """A spike that is over within so many steps has healed: BLOOM's took some 30 (numbers.md 4.4)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +146,8 @@ class Limits:
     grace_after_boot_s: float = 300.0
     """No action for this long after the scheduler restarted."""
     hang: HangLimits = HangLimits()
+    slowdown: SlowdownLimits = SlowdownLimits()
+    divergence: DivergenceLimits = DivergenceLimits()
     restarts: RestartLimits = RestartLimits()
     exclusions: ExclusionLimits = ExclusionLimits()
     storms: StormLimits = StormLimits()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from enum import Enum
 
 from relance.domain.faults import Scope
 from relance.domain.findings import Coverage, Finding, RuleHit
@@ -57,7 +59,41 @@ class Life:
     what: str
 
 
-Observation = RuleHit | StepSeen | CheckpointSeen | PhaseSeen | SeenUpTo | NodeSign | Life
+class Activity(Enum):
+    """What a GPU does, by its metrics."""
+
+    WORKING = "working"
+    """It computes."""
+    SPINNING = "spinning"
+    """Its utilisation is near 100 % with little power and no tensor activity: it waits in a collective."""
+    IDLE = "idle"
+    """Nothing runs on it."""
+    SILENT = "silent"
+    """Its metrics have stopped while those of others go on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OddDevice:
+    """A GPU that does something else than most of its attempt. `device` None: all GPUs of the node."""
+
+    node: str
+    device: str | None
+    activity: Activity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DevicePicture:
+    """What the GPUs of an attempt do at one time: how many do what, and the few that do something else than most.
+
+    `odd` is empty where no activity is that of most, or where more than a few differ.
+    """
+
+    at: datetime
+    counts: Mapping[Activity, int]
+    odd: tuple[OddDevice, ...] = ()
+
+
+Observation = RuleHit | StepSeen | CheckpointSeen | PhaseSeen | SeenUpTo | NodeSign | Life | DevicePicture
 """What a detector is given, one at a time, in the order of reading."""
 
 
@@ -89,3 +125,16 @@ class WatcherBatch:
     read_to_end: bool = False
     """Whether the attempt is known to have ended, all its logs were read past that time, and everything that was held
     back until then is among the findings handed over so far."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SightReport:
+    """How a watcher's sources stand, each as a whole: whether they answer, and up to when they were read.
+
+    `sources` has one entry for each source that can be lost, by its name.
+    """
+
+    cluster: str
+    holder: str
+    as_of: datetime
+    sources: tuple[Coverage, ...]

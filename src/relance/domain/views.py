@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
 
+from relance.domain.findings import RuleHit
 from relance.domain.keys import AttemptKey, JobKey
 from relance.domain.stages import EndRunning, Stage
 
@@ -284,3 +285,9 @@ class Assignment:
     is_paused: bool = False
     """Whether no progress is to be expected now: it is suspended, or somebody is at work in it."""
     end_running: frozenset[EndRunning] = frozenset()
+    start_before_s: float | None = None
+    """The longest time that an earlier attempt of the workflow took to its first step."""
+    pause_before_s: float | None = None
+    """The longest pause between steps that an earlier attempt of the workflow got over by itself."""
+    collected: tuple[RuleHit, ...] = ()
+    """What evidence that was collected by a command shows (stacks, collectives), for the detectors to weigh."""

@@ -9,7 +9,7 @@ from typing import Protocol
 from relance.domain.advice import Advice, Claim, ClaimReply, Lease, StepRecord
 from relance.domain.incidents import Action
 from relance.domain.keys import AttemptKey
-from relance.domain.observations import WatcherBatch
+from relance.domain.observations import SightReport, WatcherBatch
 from relance.domain.stages import EffectiveStage
 from relance.domain.views import Assignment, ClusterReport
 
@@ -76,6 +76,10 @@ class Backend(Protocol):
 
     async def submit(self, batch: WatcherBatch) -> None:
         """Hand over findings, progress, coverage and checkpoint of one attempt; idempotent."""
+        ...
+
+    async def see(self, report: SightReport) -> None:
+        """Say how a watcher's sources stand; a lost one caps the stage while it lasts."""
         ...
 
     async def report(self, report: ClusterReport) -> None:

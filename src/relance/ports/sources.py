@@ -63,6 +63,13 @@ class Source(Protocol):
         """Attempts that may have something new, as soon as there are any, or an empty set after the time-out."""
         ...
 
+    def sight(self) -> tuple[Coverage, ...]:
+        """How the source stands as a whole, where it can be lost as a whole: a store that answers, or does not.
+
+        Empty for one that cannot, such as files, of which each attempt's coverage tells.
+        """
+        ...
+
     async def close(self) -> None:
         """Give back what is held; may be called twice."""
         ...

@@ -12,7 +12,7 @@ from relance.domain import events as e
 from relance.domain.advice import Claim, ClaimReply, Lease, StepRecord
 from relance.domain.incidents import Incident
 from relance.domain.keys import AttemptKey
-from relance.domain.observations import WatcherBatch
+from relance.domain.observations import SightReport, WatcherBatch
 from relance.domain.records import ClusterRecord, JobRecord
 from relance.domain.stages import EffectiveStage, Stage
 from relance.domain.streams import Recorded, Stream
@@ -135,6 +135,11 @@ class LocalBackend:
             self._live.read_to_end[batch.attempt] = True
         if record.open_incident is not None or events:
             self._loop.wake(stream)
+
+    async def see(self, report: SightReport) -> None:
+        """Take in how a watcher's sources stand."""
+        self._live.sights[report.cluster] = report
+        self._loop.wake(Stream.of_cluster(report.cluster))
 
     @_answering
     async def report(self, report: ClusterReport) -> None:

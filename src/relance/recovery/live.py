@@ -10,7 +10,7 @@ from typing import Any
 
 from relance.domain.findings import Coverage
 from relance.domain.keys import AttemptKey, JobKey
-from relance.domain.observations import WatcherBatch
+from relance.domain.observations import SightReport, WatcherBatch
 from relance.domain.progress import Progress
 from relance.domain.views import ClusterReport
 from relance.recovery.desks import Desk
@@ -30,6 +30,8 @@ class Live:
         self.reported_at: dict[str, datetime] = {}
         self.watched_at: dict[str, datetime] = {}
         self.followed: dict[str, int] = {}
+        self.sights: dict[str, SightReport] = {}
+        """How the sources of each cluster's watcher stand."""
         self.read_to_end: dict[AttemptKey, bool] = {}
         """Whether the watcher has said its last word of an attempt that has ended."""
         self.stored_at: dict[AttemptKey, datetime] = {}

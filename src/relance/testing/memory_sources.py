@@ -77,6 +77,8 @@ class MemorySource:
         """Whether it never comes to the end of anything."""
         self.fails: set[AttemptKey] = set()
         """Attempts of which reading raises an error that nobody expects."""
+        self.stands: tuple[Coverage, ...] = ()
+        """What `sight` tells."""
         self._logs = logs
         self._clock = clock
         self._name = name
@@ -148,6 +150,10 @@ class MemorySource:
             await self._clock.sleep(min(timeout_s, 0.1))
         await asyncio.sleep(0)
         return frozenset(self._logs.changed & self._offsets.keys())
+
+    def sight(self) -> tuple[Coverage, ...]:
+        """What a test says of it in `stands`."""
+        return self.stands
 
     async def close(self) -> None:
         """Nothing is held."""

@@ -9,7 +9,7 @@ from relance.domain.events import ACTION_ENDS
 from relance.domain.incidents import Action
 from relance.domain.keys import AttemptKey, stable_id
 from relance.domain.ledgers import Verb
-from relance.domain.observations import WatcherBatch
+from relance.domain.observations import SightReport, WatcherBatch
 from relance.domain.views import ClusterReport
 from relance.ports.backends import Assignments, BackendUnavailableError, Order, Orders
 from relance.ports.clocks import Clock
@@ -38,6 +38,7 @@ class ScriptedBackend:
         self.claims: list[Claim] = []
         self.steps: dict[str, StepRecord] = {}
         self.reports: list[ClusterReport] = []
+        self.sights: list[SightReport] = []
         self._clock = clock
         self._orders: dict[str, Order] = {}
         self._position = 0
@@ -79,6 +80,10 @@ class ScriptedBackend:
 
     async def submit(self, batch: WatcherBatch) -> None:
         self._there()
+
+    async def see(self, report: SightReport) -> None:
+        self._there()
+        self.sights.append(report)
 
     async def report(self, report: ClusterReport) -> None:
         self._there()

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
 
+from relance.domain.findings import Coverage
 from relance.domain.keys import AttemptKey, JobKey
 from relance.domain.observations import Attachment, LogBlock, SeenUpTo
 from relance.domain.views import Assignment
@@ -178,14 +179,15 @@ class FileSource:
                 for wait in waits:
                     wait.cancel()
 
+    def sight(self) -> tuple[Coverage, ...]:
+        return ()
+
     async def close(self) -> None:
         """Close all files and let the threads go; one that hangs is left to itself."""
         for key in list(self._attempts):
             self._leave(key)
         await self._growths.close()
         self._lanes.close()
-
-    # ------------------------------------------------------------------------------------------------ looks and reads
 
     async def _round(self, state: _Attempt, blocks: list[LogBlock], began: datetime) -> frozenset[str]:
         """Look at all paths, if it is time, and read all files; gives the patterns that do not answer."""
@@ -300,8 +302,6 @@ class FileSource:
             state.pace.look_soon()
         return blocks
 
-    # --------------------------------------------------------------------------------------------------- what is held
-
     def _make_room(self, state: _Attempt, wanted: int) -> None:
         """Close the files that were not read for longest, so that so many more may be opened."""
         surplus = len(self._open) + wanted - self._settings.open_files
@@ -346,8 +346,6 @@ class FileSource:
         if kept is None or AttemptKey.parse(kept.attempt).restart_count >= key.restart_count:
             return None
         return kept
-
-    # ------------------------------------------------------------------------------------------------ what may hang
 
     def _mount(self, path: str) -> object:
         """What a path would hang on: its device where known, else its root."""

@@ -1,0 +1,157 @@
+"""Settings of the stores that a site has for its logs and metrics."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator
+
+LabelName = Annotated[str, Field(max_length=200, pattern=r"^([A-Za-z_][A-Za-z0-9_.:-]*)?$")]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class StoreSettings(_Strict):
+    """What every store has that is asked over HTTP."""
+
+    name: str = Field(default="", max_length=40, pattern=r"^([A-Za-z0-9][A-Za-z0-9_.-]*)?$")
+    """What it is called in coverage and alarms; empty: its kind."""
+    url: str
+    """Its address, http:// or https://, without user and password."""
+    timeout_s: float = Field(default=10.0, ge=0.1, le=120)
+    """How long one query may take."""
+    tenant: str = Field(default="", max_length=150, pattern=r"^[A-Za-z0-9!._*'():|-]*$")
+    """The tenant: of Loki its id (`X-Scope-OrgID`), of VictoriaLogs `AccountID:ProjectID`; empty: none."""
+    user: str = ""
+    """The user of basic authentication; its password is in `password_file`."""
+    password_file: Path | None = None
+    """A file of mode 0600 with that password."""
+    token_file: Path | None = None
+    """A file of mode 0600 with a bearer token."""
+    ca_file: Path | None = None
+    """A PEM file with the authorities that may vouch for the store; unset: those of this machine."""
+    cert_file: Path | None = None
+    """A PEM file with our own certificate, where the store asks for one."""
+    key_file: Path | None = None
+    """The PEM file with its key."""
+
+    @field_validator("url")
+    @classmethod
+    def _is_of_the_web(cls, url: str) -> str:
+        if not re.fullmatch(r"https?://[A-Za-z0-9.\[\]:_-]+(/[!-~]*)?", url) or "@" in url:
+            message = (
+                "should begin with http:// or https:// and hold neither user nor password; these have own settings"
+            )
+            raise ValueError(message)
+        return url
+
+
+class LogStoreSettings(StoreSettings):
+    """A log store, and how its labels name jobs, nodes and ranks."""
+
+    kind: Literal["loki", "victorialogs"]
+    """Which store this is."""
+    match: dict[str, str] = Field(default_factory=dict)
+    """Labels that every stream of this cluster has, such as `cluster: alpha`."""
+    job_label: LabelName = "job_id"
+    """The label that names the job."""
+    job_value: str = "{raw_id}"
+    """Its value, made of `{raw_id}` and `{cluster}`."""
+    node_label: LabelName = "node"
+    """The label that names the node; empty: none does."""
+    node_value: str = "{node}"
+    """Its value, made of `{node}`, such as `{node}.example.org`."""
+    rank_label: LabelName = ""
+    """The label that holds the rank; empty: none does."""
+    kernel_match: dict[str, str] = Field(default_factory=dict)
+    """Labels of the kernel logs of nodes, such as `unit: kernel`; empty: they are not in this store."""
+    poll_s: float = Field(default=2.0, ge=0.2, le=600)
+    """How often it is asked for new lines, once for many jobs together."""
+    delay_s: float = Field(default=10.0, ge=0.0, le=600)
+    """How late lines may come into the store: what is silent for less is not known to be silent."""
+    requests_per_s: float = Field(default=5.0, gt=0, le=1000)
+    """The most queries a second."""
+
+    @field_validator("job_value")
+    @classmethod
+    def _names_the_job(cls, text: str) -> str:
+        if "{raw_id}" not in text:
+            message = "should have {raw_id} in it, the job's id"
+            raise ValueError(message)
+        return text
+
+    @field_validator("node_value")
+    @classmethod
+    def _names_the_node(cls, text: str) -> str:
+        if text.count("{node}") != 1:
+            message = "should have {node} in it once"
+            raise ValueError(message)
+        return text
+
+
+class ProgressSeriesSettings(_Strict):
+    """Series by which jobs export their own progress. A name that is empty is not asked for."""
+
+    job_label: LabelName = "job_id"
+    """The label that names the job."""
+    job_value: str = "{raw_id}"
+    """Its value, made of `{raw_id}` and `{cluster}`."""
+    step: str = ""
+    """The series with the step."""
+    loss: str = ""
+    """The series with the loss."""
+    grad_norm: str = ""
+    """The series with the norm of the gradient."""
+    step_time_s: str = ""
+    """The series with the time of a step in seconds."""
+    throughput: str = ""
+    """The series with the throughput, in any unit."""
+
+
+class MetricStoreSettings(StoreSettings):
+    """A metric store: Prometheus, VictoriaMetrics, or what speaks their query API."""
+
+    kind: Literal["prometheus"] = "prometheus"
+    """Which kind of store this is."""
+    match: dict[str, str] = Field(default_factory=dict)
+    """Labels that every series of this cluster has, such as `cluster: alpha`."""
+    node_label: LabelName = ""
+    """The label that names the node; empty: the first that a series has of Hostname, node, nodename, instance."""
+    node_value: str = "{node}"
+    """Its value, made of `{node}`; a port behind it counts for nothing."""
+    poll_s: float = Field(default=15.0, ge=0.5, le=600)
+    """How often it is asked; as often as it scrapes is enough."""
+    requests_per_s: float = Field(default=10.0, gt=0, le=1000)
+    """The most queries a second."""
+    progress: ProgressSeriesSettings | None = None
+    """Series by which jobs export their own progress; unset: none do."""
+
+    @field_validator("node_value")
+    @classmethod
+    def _names_the_node(cls, text: str) -> str:
+        if text.count("{node}") != 1:
+            message = "should have {node} in it once"
+            raise ValueError(message)
+        return text
+
+
+class FilesSettings(_Strict):
+    """Log files, read where they lie."""
+
+    kind: Literal["files"] = "files"
+    """Which kind of source this is."""
+
+
+LogSourceSettings = Annotated[
+    Annotated[FilesSettings, Tag("files")] | Annotated[LogStoreSettings, Tag("store")],
+    Discriminator(
+        lambda value: (
+            "files" if (value.get("kind") if isinstance(value, dict) else value.kind) in (None, "files") else "store"
+        )
+    ),
+]
+"""One source of logs, by kind: `files`, `loki`, `victorialogs`."""

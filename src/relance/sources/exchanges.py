@@ -1,0 +1,167 @@
+"""HTTP with log and metric stores: bounded in time and size, quiet about secrets, each failure of a kind and a remedy.
+
+Stores differ in what they say when they refuse; what matters to us is whether to ask again, to wait, or to tell people.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx2
+
+_SAID_CHARS = 300
+_BUSY = 429
+_RIGHTS = frozenset({401, 403})
+_ERRORS_FROM, _SERVER_ERRORS_FROM = 400, 500
+
+
+class StoreError(Exception):
+    """A store gave no answer that can be used. The text says why and holds no secret; `remedy` says what mends it."""
+
+    def __init__(self, message: str, remedy: str = "") -> None:
+        super().__init__(message)
+        self.remedy = remedy
+
+
+class StoreAwayError(StoreError):
+    """It cannot be reached, does not answer in time, or says that it is not able to: to be asked again."""
+
+
+class StoreBusyError(StoreError):
+    """It asks to be left alone for `again_in_s` seconds."""
+
+    def __init__(self, message: str, again_in_s: float) -> None:
+        super().__init__(message, "raise the store's limits for this account, or the interval in the settings")
+        self.again_in_s = again_in_s
+
+
+class StoreRefusedError(StoreError):
+    """It understood and refuses: a query that it does not take, a limit, a missing right."""
+
+
+class StoreAnswerError(StoreError):
+    """What came is no answer of such a store: HTML, broken JSON, something longer than is read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExchangeSettings:
+    """Where a store is, and how to talk to it.
+
+    `headers` hold tenant and authorisation and are secret. `ca_file`, `cert_file` and `key_file` are PEM files; without
+    a CA file the machine's own authorities count.
+    """
+
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    timeout_s: float = 10.0
+    answer_bytes: int = 64 * 1024 * 1024
+    """Most of one answer that is read."""
+    ca_file: str | None = None
+    cert_file: str | None = None
+    key_file: str | None = None
+
+
+class Exchange:
+    """One store. Redirects are not followed: the headers are for this address alone."""
+
+    def __init__(self, settings: ExchangeSettings) -> None:
+        """Talk to a store; raises StoreError for a certificate file that cannot be used."""
+        self._settings = settings
+        self._client = httpx2.AsyncClient(
+            headers={"User-Agent": "relance", **settings.headers},
+            timeout=settings.timeout_s,
+            verify=_context(settings) if settings.url.startswith("https:") else False,
+        )
+        self._url = settings.url.rstrip("/")
+        self.host = httpx2.URL(settings.url).host
+        """Who is asked, for people: a path may be secret, too."""
+
+    async def post(self, path: str, form: Mapping[str, str]) -> bytes:
+        """Send a form, as long queries need it. Raises StoreError."""
+        return await self._send(self._client.build_request("POST", self._url + path, data=dict(form)))
+
+    async def get(self, path: str, params: Mapping[str, str] | None = None) -> bytes:
+        """Ask for something. Raises StoreError."""
+        return await self._send(self._client.build_request("GET", self._url + path, params=dict(params or {})))
+
+    async def json(self, path: str, form: Mapping[str, str]) -> Any:  # noqa: ANN401 - JSON data
+        """The JSON that a posted form is answered with. Raises StoreError."""
+        return self.document(await self.post(path, form))
+
+    def document(self, body: bytes) -> Any:  # noqa: ANN401 - JSON data
+        """An answer as JSON data. Raises StoreAnswerError."""
+        try:
+            return json.loads(body)
+        except (ValueError, RecursionError) as error:
+            raise self._unlike(body) from error
+
+    async def close(self) -> None:
+        """Give the connections back; may be called twice."""
+        await self._client.aclose()
+
+    def _unlike(self, body: bytes) -> StoreAnswerError:
+        html = body.lstrip()[:1] == b"<"
+        what = "HTML, as from a proxy or a login page" if html else f"no JSON: {_said(body)}"
+        return StoreAnswerError(f"{self.host} answered with {what}", "see that the url is that of the store itself")
+
+    async def _send(self, request: httpx2.Request) -> bytes:
+        try:
+            async with asyncio.timeout(self._settings.timeout_s):  # the client's own limit is for each piece alone
+                return await self._read(request)
+        except TimeoutError as error:
+            message = f"{self.host} gave no whole answer within {self._settings.timeout_s:g} s"
+            raise StoreAwayError(message, "see that the store is up and quick enough, or raise timeout_s") from error
+        except httpx2.HTTPError as error:
+            raise StoreAwayError(
+                f"{self.host} cannot be asked: {type(error).__name__}", "see that it runs and can be reached from here"
+            ) from error
+
+    async def _read(self, request: httpx2.Request) -> bytes:
+        response = await self._client.send(request, stream=True)
+        try:
+            body = bytearray()
+            most = self._settings.answer_bytes
+            async for chunk in response.aiter_bytes():
+                body += chunk
+                if len(body) > most:
+                    raise StoreAnswerError(
+                        f"{self.host} answered with more than {most} bytes", "narrow what the settings select"
+                    )
+        finally:
+            await response.aclose()
+        if response.status_code >= _ERRORS_FROM or response.is_redirect:
+            raise self._refusal(response.status_code, bytes(body), response.headers.get("Retry-After", ""))
+        return bytes(body)
+
+    def _refusal(self, status: int, body: bytes, retry_after: str) -> StoreError:
+        said = f"{self.host} answered HTTP {status}: {_said(body)}"
+        if status == _BUSY:
+            return StoreBusyError(said, float(retry_after) if retry_after.isdigit() else 5.0)
+        if status >= _SERVER_ERRORS_FROM:
+            return StoreAwayError(said, "look at the store's own log")
+        if status in _RIGHTS:
+            return StoreRefusedError(said, "see that tenant, user and token in the settings are right")
+        if status < _ERRORS_FROM:
+            return StoreRefusedError(said, "it sends us elsewhere: write that address into the settings")
+        return StoreRefusedError(said, "see that the settings fit this store and its limits")
+
+
+def _context(settings: ExchangeSettings) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=settings.ca_file)
+        if settings.cert_file is not None:
+            context.load_cert_chain(settings.cert_file, settings.key_file)
+    except (OSError, ssl.SSLError) as error:
+        raise StoreError(f"a certificate of {settings.url} cannot be used: {error}", "give PEM files") from error
+    return context
+
+
+def _said(body: bytes) -> str:
+    """What a store said, fit for one line."""
+    text = " ".join(body[: 4 * _SAID_CHARS].decode("utf-8", "replace").split())
+    return text[:_SAID_CHARS] or "nothing"

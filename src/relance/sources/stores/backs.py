@@ -1,0 +1,61 @@
+"""What a log store has to do for us: give entries of some streams and some time, oldest first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+
+class Entry(NamedTuple):
+    """One line: nanoseconds since 1970, the labels of its stream (one object per stream of a page), its bytes."""
+
+    at_ns: int
+    labels: Mapping[str, str]
+    line: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which lines are wanted: of streams whose labels have one of these values each, and that may match.
+
+    `lines` is a pattern (RE2 syntax, as LogQL and LogsQL take it) that every wanted line matches; empty: all lines.
+    """
+
+    labels: Mapping[str, Sequence[str]]
+    lines: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """Entries by rising time. `is_whole` says that there are no more in the time that was asked for.
+
+    Otherwise all entries up to the last one's time, that time itself left out, are here.
+    """
+
+    entries: tuple[Entry, ...]
+    is_whole: bool
+
+
+class LogStore(Protocol):
+    """A log store. Every call may raise `relance.sources.exchanges.StoreError`."""
+
+    async def page(self, wanted: Selection, since_ns: int, until_ns: int, at_most: int) -> Page:
+        """The oldest entries from `since_ns` on and before `until_ns`; about `at_most` of them."""
+        ...
+
+    async def label_names(self, since_ns: int) -> frozenset[str]:
+        """The names of labels (stream fields) of anything stored since then."""
+        ...
+
+    async def label_values(self, name: str, since_ns: int, at_most: int) -> tuple[str, ...]:
+        """Values of a label since then."""
+        ...
+
+    async def version(self) -> str:
+        """What the store says that it is; raises when it does not answer."""
+        ...
+
+    async def close(self) -> None:
+        """Give the connections back; may be called twice."""
+        ...
