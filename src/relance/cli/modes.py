@@ -104,7 +104,7 @@ def _show(ask: Asking, rows: tuple[StageRow, ...]) -> None:
                 )
         for cap in row.caps:
             where = f" partition {cap.partition}" if cap.partition else ""
-            line = f"{row.cluster}{where}: at most {cap.stage.value} while {cap.name} lasts: {cap.reason}"
+            line = f"{row.cluster}{where}: {cap.effect} while it lasts: {cap.name}: {cap.reason}"
             ask.screen.line(line, "warn")
         if row.storm_is_open and row.storm is not None:
             ask.screen.line(f"{row.cluster}: storm, restarts wait: {row.storm.reason}", "bad")

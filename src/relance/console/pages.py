@@ -139,7 +139,7 @@ async def overview(ask: Queries, now: datetime, *, may_decide: bool) -> Overview
 
 def banner(row: StageRow, *, may_decide: bool) -> ClusterBanner:
     """A cluster's line in the banner."""
-    trouble = [f"{cap.name}: {cap.reason} (at most {cap.stage.value} while it lasts)" for cap in row.caps]
+    trouble = [f"{cap.name}: {cap.reason} ({cap.effect} while it lasts)" for cap in row.caps]
     trouble += [f"source {name} is lost: {reason}" for name, reason in row.lost_sources]
     trouble += list(row.problems)
     if row.report_age_s is None:

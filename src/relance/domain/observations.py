@@ -131,10 +131,12 @@ class WatcherBatch:
 class SightReport:
     """How a watcher's sources stand, each as a whole: whether they answer, and up to when they were read.
 
-    `sources` has one entry for each source that can be lost, by its name.
+    Each has one entry by its name; those that cannot be lost as a whole, such as files, have none.
     """
 
     cluster: str
     holder: str
     as_of: datetime
-    sources: tuple[Coverage, ...]
+    logs: tuple[Coverage, ...] = ()
+    signals: tuple[Coverage, ...] = ()
+    """Those of metrics: without them verdicts know less, and no silence is confirmed by what GPUs do."""

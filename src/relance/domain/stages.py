@@ -59,6 +59,15 @@ class HealthCap:
     reason: str
     since: datetime
     partition: str | None = None
+    spares_running: bool = False
+    """Whether it takes back the consent to end attempts that run, too, whatever the stage."""
+
+    @property
+    def effect(self) -> str:
+        """What it means while it lasts, in words."""
+        if self.spares_running and self.stage is Stage.ACT:
+            return "nothing that runs is ended"
+        return f"at most {self.stage.value}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +88,8 @@ class EffectiveStage:
     stage: Stage
     end_running: frozenset[EndRunning]
     why: tuple[str, ...]
+    spared: tuple[str, ...] = ()
+    """Why nothing that runs may be ended for now, whatever was consented to; empty: nothing speaks against it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,12 +139,13 @@ def effective_stage(stages: ClusterStages, standing: Standing) -> EffectiveStage
     switch = stages.jobs.get(str(standing.job))
     if switch is not None:
         limits.append((switch, f"the job was switched to {switch.value}"))
-    limits += [
-        (cap.stage, f"{cap.name}: {cap.reason}") for cap in stages.caps if cap.partition in (None, *standing.partitions)
-    ]
+    caps = [cap for cap in stages.caps if cap.partition in (None, *standing.partitions)]
+    limits += [(cap.stage, f"{cap.name}: {cap.reason}") for cap in caps]
     least = min((stage for stage, _ in limits), key=lambda stage: stage.rank)
     why = tuple(reason for stage, reason in limits if stage is least)
     of_cluster = stages.cluster.end_running if stages.cluster else frozenset()
     consents = [settings[name].end_running if name in settings else of_cluster for name in standing.partitions]
     consent = frozenset.intersection(*consents) if consents else of_cluster
-    return EffectiveStage(stage=least, end_running=consent if least is Stage.ACT else frozenset(), why=why)
+    spared = tuple(f"{cap.name}: {cap.reason}" for cap in caps if cap.spares_running)
+    counts = least is Stage.ACT and not spared
+    return EffectiveStage(stage=least, end_running=consent if counts else frozenset(), why=why, spared=spared)

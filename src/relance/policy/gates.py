@@ -78,6 +78,8 @@ def _end_running(question: GateQuestion) -> tuple[Answer, str]:
         return Answer.YES, "no running attempt would be ended"
     if kind in question.stage.end_running:
         return Answer.YES, f"the site consents to ending a running attempt for {kind.value}"
+    if question.stage.spared:
+        return Answer.NO, f"nothing that runs is ended for now ({'; '.join(question.stage.spared)})"
     return Answer.NO, f"the site has not consented to ending a running attempt for {kind.value}"
 
 

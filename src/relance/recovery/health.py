@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from relance.domain import events as e
+from relance.domain.findings import Sight
 from relance.domain.keys import stable_id
 from relance.domain.limits import StormLimits
+from relance.domain.observations import SightReport
 from relance.domain.records import ClusterRecord
 from relance.domain.stages import HealthCap, Stage
 from relance.domain.verdicts import FleetSign
@@ -19,6 +21,8 @@ from relance.policy import detect_storm, storm_has_passed
 from relance.recovery.sites import ClusterRules
 
 _RIGHTS = "rights"
+AGENTS = frozenset({"controller", "watcher"})
+"""Names under which our own agents are lost; no source may have one of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +36,8 @@ class Pulse:
     """How many attempts the watcher should be following."""
     facts: SchedulerFacts | None = None
     """What the controller said last of the scheduler and of its own rights; None: nothing yet."""
+    sights: SightReport | None = None
+    """What the watcher said last of its sources; None: nothing yet."""
 
 
 def health_events(
@@ -40,10 +46,13 @@ def health_events(
     """Losses and returns of the controller and the watcher."""
     found: list[e.ClusterEvent] = []
     controller = (pulse.reported_at or pulse.started_at) + timedelta(seconds=rules.report_lost_s) < now
-    found += _turn(record, "controller", f"no report for {rules.report_lost_s:.0f} s", now, lost=controller)
+    found += _turn(record, _capped("controller", f"no report for {rules.report_lost_s:.0f} s", now), lost=controller)
     heard = pulse.watched_at or pulse.started_at
     watcher = pulse.followed > 0 and heard + timedelta(seconds=rules.watcher_lost_s) < now
-    found += _turn(record, "watcher", f"nothing from the watcher for {rules.watcher_lost_s:.0f} s", now, lost=watcher)
+    silent = f"nothing from the watcher for {rules.watcher_lost_s:.0f} s"
+    found += _turn(record, _capped("watcher", silent, now), lost=watcher)
+    if pulse.sights is not None and not watcher:  # a watcher that is lost says nothing new of its sources
+        found += _sources(record, pulse.sights, rules.source_lost_s, now)
     found += _rights(record, pulse.facts, now)
     return tuple(found)
 
@@ -97,17 +106,43 @@ def _rights(record: ClusterRecord, facts: SchedulerFacts | None, now: datetime) 
     return []
 
 
-def _turn(record: ClusterRecord, source: str, reason: str, now: datetime, *, lost: bool) -> list[e.ClusterEvent]:
-    known = source in record.lost_sources
+def _sources(record: ClusterRecord, sights: SightReport, lost_after_s: float, now: datetime) -> list[e.ClusterEvent]:
+    """Losses and returns of sources of logs and metrics; one that the watcher has no longer is not lost.
+
+    Without logs nobody knows why an attempt ended, so nothing is acted on. Without metrics that is known as before,
+    but not what the GPUs of a silent attempt do: nothing that runs is ended.
+    """
+    found: list[e.ClusterEvent] = []
+    for entries, stage in ((sights.logs, Stage.OBSERVE), (sights.signals, Stage.ACT)):
+        for entry in entries:
+            late_s = (sights.as_of - entry.up_to).total_seconds() if entry.up_to is not None else None
+            lost = entry.sight in (Sight.MISSING, Sight.REFUSED) and (late_s is None or late_s > lost_after_s)
+            lost = lost or (late_s is not None and late_s > lost_after_s)
+            since = f", last read to its end {entry.up_to:%Y-%m-%d %H:%M:%S UTC}" if entry.up_to is not None else ""
+            reason = f"{entry.note or 'it does not deliver'}{since}"
+            spares = stage is Stage.ACT
+            cap = HealthCap(name=entry.source, stage=stage, reason=reason, since=now, spares_running=spares)
+            found += _turn(record, cap, lost=lost)
+    known = {entry.source for entry in (*sights.logs, *sights.signals)}
+    for source in record.lost_sources.keys() - known - AGENTS:
+        found += _turn(record, _capped(source, "", now), lost=False)
+    return found
+
+
+def _capped(source: str, reason: str, now: datetime) -> HealthCap:
+    return HealthCap(name=source, stage=Stage.OBSERVE, reason=reason, since=now)
+
+
+def _turn(record: ClusterRecord, cap: HealthCap, *, lost: bool) -> list[e.ClusterEvent]:
+    known = cap.name in record.lost_sources
     if lost and not known:
-        cap = HealthCap(name=source, stage=Stage.OBSERVE, reason=reason, since=now)
         return [
-            e.SourceLost(cluster=record.cluster, source=source, reason=reason, at=now),
+            e.SourceLost(cluster=record.cluster, source=cap.name, reason=cap.reason, at=cap.since),
             e.HealthCapped(cluster=record.cluster, cap=cap),
         ]
     if known and not lost:
         return [
-            e.SourceBack(cluster=record.cluster, source=source, at=now),
-            e.HealthRestored(cluster=record.cluster, name=source, partition=None, at=now),
+            e.SourceBack(cluster=record.cluster, source=cap.name, at=cap.since),
+            e.HealthRestored(cluster=record.cluster, name=cap.name, partition=None, at=cap.since),
         ]
     return []

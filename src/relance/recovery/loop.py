@@ -228,6 +228,7 @@ class Loop:
             watched_at=self._live.watched_at.get(cluster),
             followed=self._live.followed.get(cluster, 0),
             facts=report.facts if report is not None else None,
+            sights=self._live.sights.get(cluster),
         )
         events = (
             *health_events(record, pulse, rules, now),

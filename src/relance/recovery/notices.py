@@ -48,7 +48,7 @@ def _of_cluster(recorded: Recorded, event: e.ClusterEvent) -> tuple[Notice, ...]
         case e.HealthCapped():
             cap = event.cap
             kind, about = NoticeKind.SOURCE_LOST, f"{cap.name}/{cap.partition}/{cap.since.isoformat()}"
-            title = f"{event.cluster} is capped at {cap.stage.value}: {cap.name}"
+            title = f"{event.cluster}: {cap.effect} while it lasts: {cap.name}"
             text = cap.reason
         case _:
             return ()

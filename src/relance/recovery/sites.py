@@ -25,6 +25,8 @@ class ClusterRules:
     report_lost_s: float = 30.0
     """Without a report for this long the controller counts as lost, and the stage is capped."""
     watcher_lost_s: float = 30.0
+    source_lost_s: float = 120.0
+    """A source of logs or metrics that was not read to its end for this long counts as lost."""
     progress_patterns: tuple[tuple[str, str], ...] = ()
     """Progress pattern by partition."""
     hang_after_s: float | None = None

@@ -229,7 +229,7 @@ def _cluster(event: e.ClusterEvent) -> Telling:
         case e.HealthCapped():
             cap = event.cap
             where = f"partition {cap.partition}" if cap.partition else f"cluster {event.cluster}"
-            title = f"Stage of {where} capped at {cap.stage.value}: {cap.name}"
+            title = f"Capped on {where}: {cap.effect} while it lasts: {cap.name}"
             return Telling(title=title, detail=cap.reason, at=cap.since)
         case e.HealthRestored():
             return Telling(title=f"Cap lifted: {event.name}", at=event.at)

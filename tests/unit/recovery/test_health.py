@@ -8,8 +8,11 @@ import pytest
 
 from relance.domain import events as e
 from relance.domain import records
+from relance.domain.findings import Coverage, Sight
+from relance.domain.keys import JobKey
+from relance.domain.observations import SightReport
 from relance.domain.records import ClusterRecord
-from relance.domain.stages import Stage, StageSetting
+from relance.domain.stages import EffectiveStage, EndRunning, Stage, StageSetting, Standing, effective_stage
 from relance.domain.views import SchedulerFacts
 from relance.recovery.health import Pulse, health_events
 from relance.recovery.sites import ClusterRules
@@ -20,8 +23,10 @@ ACT = ClusterRecord(cluster="alpha", setting=StageSetting(stage=Stage.ACT, set_b
 RIGHTS = SchedulerFacts(release="25.11.7", may_act=True)
 
 
-def _after(record: ClusterRecord, facts: SchedulerFacts | None) -> tuple[ClusterRecord, tuple[e.ClusterEvent, ...]]:
-    pulse = Pulse(started_at=AT, reported_at=at(9), watched_at=at(9), followed=0, facts=facts)
+def _after(
+    record: ClusterRecord, facts: SchedulerFacts | None, sights: SightReport | None = None
+) -> tuple[ClusterRecord, tuple[e.ClusterEvent, ...]]:
+    pulse = Pulse(started_at=AT, reported_at=at(9), watched_at=at(9), followed=0, facts=facts, sights=sights)
     events = health_events(record, pulse, RULES, at(10))
     result: records.Record = record
     for event in events:
@@ -58,3 +63,65 @@ def test_another_missing_right_is_said_and_the_cap_keeps_its_age() -> None:
 
 def test_where_nobody_wants_more_than_observe_rights_are_of_no_interest() -> None:
     assert _after(ClusterRecord(cluster="alpha"), replace(RIGHTS, may_act=False))[1] == ()
+
+
+SEEN = Coverage(source="loki", sight=Sight.SEEN, up_to=at(8))
+AWAY = Coverage(source="loki", sight=Sight.MISSING, up_to=at(-200), note="loki cannot be asked: ConnectError")
+CONSENTING = replace(
+    ACT, setting=StageSetting(stage=Stage.ACT, end_running=frozenset(EndRunning), set_by="ada", set_at=AT)
+)
+
+
+def _sights(*, logs: tuple[Coverage, ...] = (), signals: tuple[Coverage, ...] = ()) -> SightReport:
+    return SightReport(cluster="alpha", holder="watcher-1", as_of=at(9), logs=logs, signals=signals)
+
+
+def _stage(record: ClusterRecord) -> EffectiveStage:
+    job = JobKey(cluster="alpha", raw_id="17", submitted_at=AT)
+    return effective_stage(record.stages(), Standing(job=job, partition="gpu", opted_in=True))
+
+
+def test_a_log_store_that_is_away_for_long_caps_the_stage_and_is_told_until_it_is_back() -> None:
+    lost, events = _after(CONSENTING, RIGHTS, _sights(logs=(AWAY,)))
+    assert [type(event) for event in events] == [e.SourceLost, e.HealthCapped]
+    assert _stage(lost).stage is Stage.OBSERVE
+    assert "ConnectError" in lost.lost_sources["loki"]
+    assert _after(lost, RIGHTS, _sights(logs=(AWAY,)))[1] == ()
+    back, events = _after(lost, RIGHTS, _sights(logs=(SEEN,)))
+    assert [type(event) for event in events] == [e.SourceBack, e.HealthRestored]
+    assert (_stage(back).stage, back.lost_sources, back.setting) == (Stage.ACT, {}, CONSENTING.setting)
+
+
+def test_a_log_store_that_answers_and_lags_is_lost_all_the_same() -> None:
+    late = Coverage(source="loki", sight=Sight.LAGGING, up_to=at(-200))
+    lost, _ = _after(ACT, RIGHTS, _sights(logs=(late,)))
+    assert "loki" in lost.lost_sources
+
+
+def test_a_short_outage_is_no_loss() -> None:
+    short = replace(AWAY, up_to=at(-60))
+    assert _after(ACT, RIGHTS, _sights(logs=(short,)))[1] == ()
+
+
+def test_without_metrics_ended_attempts_are_acted_on_and_nothing_that_runs_is_ended() -> None:
+    away = replace(AWAY, source="prometheus")
+    lost, events = _after(CONSENTING, RIGHTS, _sights(logs=(SEEN,), signals=(away,)))
+    assert [type(event) for event in events] == [e.SourceLost, e.HealthCapped]
+    stage = _stage(lost)
+    assert (stage.stage, stage.end_running) == (Stage.ACT, frozenset())
+    assert any("ConnectError" in reason for reason in stage.spared)
+    back, _ = _after(lost, RIGHTS, _sights(logs=(SEEN,), signals=(replace(SEEN, source="prometheus"),)))
+    assert _stage(back).end_running == frozenset(EndRunning)
+
+
+def test_a_source_that_the_watcher_has_no_longer_is_not_missed() -> None:
+    lost, _ = _after(ACT, RIGHTS, _sights(logs=(AWAY,)))
+    gone, _ = _after(lost, RIGHTS, _sights())
+    assert (gone.lost_sources, gone.caps) == ({}, ())
+
+
+def test_a_watcher_that_is_lost_says_nothing_of_its_sources() -> None:
+    pulse = Pulse(started_at=AT, reported_at=at(99), watched_at=at(9), followed=3, facts=RIGHTS,
+                  sights=_sights(logs=(SEEN,)))  # fmt: skip
+    events = health_events(ACT, pulse, RULES, at(100))
+    assert [event.source for event in events if isinstance(event, e.SourceLost)] == ["watcher"]
