@@ -9,12 +9,12 @@ from relance.config import ClusterSettings, SettingError, Settings
 from relance.config.caches import FolderCache, default_cache_folder
 from relance.ports.backends import Backend
 from relance.ports.clocks import Clock
-from relance.ports.sources import Source
 from relance.rules import Pack, PackError, best_engine, load_pack
 from relance.rules.keeping import kept_pack
 from relance.rules.pack import loader_version, read_texts
 from relance.sources.files.settings import FileSettings
 from relance.sources.files.sources import FileSource
+from relance.watching.senses import Senses
 from relance.watching.settings import WatcherSettings
 from relance.watching.watchers import Watcher
 
@@ -24,20 +24,19 @@ class WatcherRole:
     """A watcher with what it uses."""
 
     watcher: Watcher
-    sources: tuple[Source, ...]
+    senses: Senses
 
     async def close(self) -> None:
         """Close the sources."""
-        for source in self.sources:
-            await source.close()
+        await self.senses.close()
 
 
 def open_watcher(cluster: ClusterSettings, pack: Pack, backend: Backend, clock: Clock) -> WatcherRole:
     """The watcher of one cluster."""
-    files = FileSource(FileSettings(roots=tuple(str(root) for root in cluster.log_roots)), clock)
+    senses = Senses(logs=(FileSource(FileSettings(roots=tuple(str(root) for root in cluster.log_roots)), clock),))
     watcher = Watcher(
         backend=backend,
-        sources=(files,),
+        senses=senses,
         pack=pack,
         clock=clock,
         settings=WatcherSettings(
@@ -45,7 +44,7 @@ def open_watcher(cluster: ClusterSettings, pack: Pack, backend: Backend, clock: 
         ),
         engine=best_engine(_cache()),
     )
-    return WatcherRole(watcher=watcher, sources=(files,))
+    return WatcherRole(watcher=watcher, senses=senses)
 
 
 def site_pack(settings: Settings) -> Pack:

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from relance.domain.findings import Coverage, Finding, Sight
 from relance.domain.observations import Attachment, WatcherBatch
 from relance.domain.views import Assignment
+from relance.ports.signals import Signals
 from relance.ports.sources import Reading
 from relance.watching.checkpoints import Checkpoint, to_text
 from relance.watching.pipelines import Memory, Pipeline, after_clock_step
@@ -38,6 +39,8 @@ class Attempt:
         self._settings = settings
         self._memory: Memory = checkpoint.memory
         self._seen: dict[str, datetime] = {}
+        self._heard: dict[str, datetime] = {}
+        """Up to when the sources of signals are known by which its steps come."""
         self._coverage: dict[str, tuple[Coverage, ...]] = {}
         self._findings: list[Finding] = []
         self._ahead_bytes = 0
@@ -56,13 +59,32 @@ class Attempt:
             self._ahead_bytes += sum(len(block.data) for block in reading.blocks)
             if reading.seen is not None:
                 self._seen[name] = reading.seen.at
-        seen = self._seen if len(self._seen) == sources else {}
+        seen = self._seen | self._heard if len(self._seen) == sources else {}
+        if not self._memory.steps_from <= self._heard.keys():
+            seen = {}  # its steps come as signals, and it is not known up to when
         before, ended_at = self._memory.watermark, self.assignment.ended_at
         outcome = self._pipeline.take(self._memory, readings, seen, self.assignment)
         self._keep(outcome.memory, outcome.findings)
         moved = outcome.memory.watermark > before
         self._read_to_end = self._read_to_end or (moved and ended_at is not None and self._is_over)
         self._noticed = self._noticed or outcome.noticed
+
+    def hear(self, name: str, signals: Signals, up_to: datetime | None) -> None:
+        """Take what a source of signals has new; `up_to` is up to when that source is known.
+
+        A silence of steps that come as signals counts only as far as these are known.
+        """
+        self._coverage[name] = signals.coverage
+        outcome = self._pipeline.hear(self._memory, name, signals.signals, self.assignment)
+        self._keep(outcome.memory, outcome.findings)
+        self._noticed = self._noticed or outcome.noticed
+        if up_to is not None and name in self._memory.steps_from:
+            self._heard[name] = up_to
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether more is to be asked about it: an incident is open, something was found, or it may hang."""
+        return self.assignment.keep_tail or self.has_finding or self._memory.watch.hang.suspected
 
     @property
     def save_folder(self) -> str | None:
@@ -73,6 +95,7 @@ class Attempt:
         """The wall clock was set forward by so much, or back."""
         self._memory = after_clock_step(self._memory, by)
         self._seen = {name: at + by for name, at in self._seen.items()}
+        self._heard = {name: at + by for name, at in self._heard.items()}
 
     def finish(self, now: datetime) -> None:
         """The attempt is over and is read no more: what is still held back is told."""

@@ -18,6 +18,7 @@ from relance.domain.log_texts import LogText
 from relance.domain.observations import Life, LogBlock, Observation, SeenUpTo
 from relance.domain.progress import CheckpointEvent, CheckpointSeen, Progress, ProgressMark, StepSeen
 from relance.domain.views import Assignment
+from relance.ports.signals import Signal
 from relance.ports.sources import Reading
 from relance.progress import (
     PatternError,
@@ -28,6 +29,7 @@ from relance.progress import (
     start,
     track,
     track_steps,
+    with_start,
 )
 from relance.rules import Pack, Scanner, ScanState
 
@@ -52,6 +54,8 @@ class Memory:
     watch: WatchState
     watermark: datetime
     save_folder: str | None = None
+    steps_from: frozenset[str] = frozenset()
+    """Sources of signals by which steps came."""
 
 
 def new_memory(now: datetime) -> Memory:
@@ -124,7 +128,20 @@ class Pipeline:
         if mark is not None and mark > memory.watermark:
             memory, found = _observe(memory, SeenUpTo(source="all", at=mark), watched)
             findings += found
+        memory = replace(memory, progress=with_start(memory.progress, case.started_at))
         return Outcome(memory=memory, findings=tuple(findings), noticed=noticed or bool(findings))
+
+    def hear(self, memory: Memory, source: str, signals: Sequence[Signal], case: Assignment) -> Outcome:
+        """The memory after signals of a source, and the findings."""
+        watched = self.watched(case)
+        findings: list[Finding] = []
+        for signal in signals:
+            if isinstance(signal, StepSeen):
+                memory = replace(memory, steps_from=memory.steps_from | {source})
+            memory, found = _observe(memory, signal, watched)
+            findings += found
+        memory = replace(memory, progress=with_start(memory.progress, case.started_at))
+        return Outcome(memory=memory, findings=tuple(findings), noticed=bool(signals))
 
     def watched(self, case: Assignment) -> Watched:
         """What the detectors are told of the attempt."""

@@ -21,6 +21,8 @@ class WatcherSettings:
     hang: HangLimits = _SHIPPED
     submit_s: float = 1.0
     """Progress and checkpoint are handed over at most this often; a finding is handed over at once."""
+    sight_s: float = 10.0
+    """How often the server is told how the sources stand."""
     heartbeat_s: float = 10.0
     """An attempt of which there is nothing new; of one with an incident every `submit_s`."""
     refresh_s: float = 5.0

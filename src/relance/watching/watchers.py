@@ -18,11 +18,13 @@ from relance.domain.observations import Attachment, WatcherBatch
 from relance.domain.views import Assignment
 from relance.ports.backends import Backend, BackendRefusedError, BackendUnavailableError
 from relance.ports.clocks import Clock
+from relance.ports.signals import SignalSource
 from relance.ports.sources import Source
 from relance.rules import EngineMaker, Pack, Scanner
 from relance.watching.attempts import Attempt
 from relance.watching.checkpoints import Checkpoint, from_text
 from relance.watching.pipelines import Pipeline, new_memory, signs_of
+from relance.watching.senses import Senses
 from relance.watching.settings import WatcherSettings
 
 _LOG = structlog.get_logger("relance.watching")
@@ -42,7 +44,7 @@ class Watcher:
         self,
         *,
         backend: Backend,
-        sources: Sequence[Source],
+        senses: Senses,
         pack: Pack,
         clock: Clock,
         settings: WatcherSettings,
@@ -50,7 +52,8 @@ class Watcher:
     ) -> None:
         """Take the parts; `engine` makes what finds the lines of rules, None: the best there is here."""
         self._backend = backend
-        self._sources = tuple(sources)
+        self._senses = senses
+        self._sources = senses.logs
         self._scanner = Scanner(pack, engine=engine)
         self._signs = signs_of(pack)
         self._clock = clock
@@ -68,8 +71,11 @@ class Watcher:
                 group.create_task(self._preparing())
                 group.create_task(self._assigning())
                 group.create_task(self._delivering())
+                group.create_task(self._seeing())
                 for source in self._sources:
                     group.create_task(self._listening(source))
+                for signals in self._senses.signals:
+                    group.create_task(self._signalling(signals))
         finally:
             await self.stop()
 
@@ -131,6 +137,27 @@ class Watcher:
             if attempt.is_due(self._clock.monotonic()):
                 await self._hand_over(attempt)
                 await self._keep_tails(attempt)
+
+    async def hear(self, source: SignalSource) -> None:
+        """Have a source of signals look once, and tell each attempt what is new of it."""
+        attempts = dict(self._attempts)
+        closely = frozenset(key for key, attempt in attempts.items() if attempt.is_in_doubt)
+        source.assign([attempt.assignment for attempt in attempts.values()], closely)
+        await source.look()
+        up_to = min((entry.up_to for entry in source.sight() if entry.up_to is not None), default=None)
+        for key, attempt in attempts.items():
+            async with attempt.lock:
+                try:
+                    attempt.hear(source.name, source.take(key), up_to)
+                except Exception as error:  # noqa: BLE001 - as in `tick`: an attempt's trouble ends here
+                    attempt.trouble = f"signals of it could not be weighed: {error!r}"
+                    _LOG.exception("signals could not be weighed", attempt=str(key), source=source.name)
+
+    async def see(self) -> None:
+        """Tell the server how the sources stand. Raises BackendUnavailableError, BackendRefusedError."""
+        report = self._senses.sight(self._settings.cluster, self._settings.holder, self._clock.now())
+        if report is not None:
+            await self._backend.see(report)
 
     async def deliver(self) -> None:
         """Hand over all that is due."""
@@ -242,6 +269,17 @@ class Watcher:
                     self._ticks[key] = task
                     task.add_done_callback(lambda _, key=key: self._ticks.pop(key, None))  # type: ignore[misc]
             await asyncio.sleep(0)
+
+    async def _signalling(self, source: SignalSource) -> None:
+        while True:
+            await self.hear(source)
+            await asyncio.sleep(0)
+
+    async def _seeing(self) -> None:
+        while True:
+            with contextlib.suppress(BackendUnavailableError, BackendRefusedError):  # said again soon
+                await self.see()
+            await self._clock.sleep(self._settings.sight_s)
 
     async def _delivering(self) -> None:
         while True:

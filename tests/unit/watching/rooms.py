@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from relance.domain.findings import Finding
+from relance.domain.findings import Coverage, Finding
 from relance.domain.keys import AttemptKey, JobKey
 from relance.domain.observations import Attachment, WatcherBatch
 from relance.domain.views import Assignment
 from relance.ports.backends import Assignments, BackendRefusedError
 from relance.ports.clocks import Clock
+from relance.ports.signals import Signal, Signals
 from relance.rules import Pack, load_pack
 from relance.rules.pack import read_texts
 from relance.testing.manual_clocks import ManualClock
 from relance.testing.memory_sources import MemoryLogs, MemorySource
 from relance.testing.scripted_backends import ScriptedBackend
+from relance.watching.senses import Senses
 from relance.watching.settings import WatcherSettings
 from relance.watching.watchers import Watcher
 
@@ -69,6 +73,39 @@ class WatcherServer(ScriptedBackend):
         return [attachment for batch in self.batches for attachment in batch.attachments]
 
 
+class MemorySignals:
+    """Implements `relance.ports.signals.SignalSource`: tells what a test gives it, and remembers what it was asked."""
+
+    def __init__(self, name: str = "prometheus") -> None:
+        self.given: dict[AttemptKey, list[Signal]] = {}
+        self.stands: tuple[Coverage, ...] = ()
+        self.closely: frozenset[AttemptKey] = frozenset()
+        self.fails: set[AttemptKey] = set()
+        self._name = name
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def assign(self, assignments: Sequence[Assignment], closely: frozenset[AttemptKey]) -> None:
+        self.closely = closely
+
+    async def look(self) -> None:
+        await asyncio.sleep(0)
+
+    def take(self, attempt: AttemptKey) -> Signals:
+        if attempt in self.fails:
+            message = "no such thing"
+            raise KeyError(message)
+        return Signals(signals=tuple(self.given.pop(attempt, ())), coverage=self.stands)
+
+    def sight(self) -> tuple[Coverage, ...]:
+        return self.stands
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
 class Room:
     """One cluster with its watcher."""
 
@@ -79,15 +116,15 @@ class Room:
         self.logs = MemoryLogs()
         self.settings = WatcherSettings(cluster="alpha", holder="w", **settings)
         self.source = MemorySource(self.logs, self.clock)
+        self.signals = MemorySignals()
         self.watcher = self.new_watcher()
         self.step = 0
 
     def new_watcher(self) -> Watcher:
         """A watcher as after a start of the process."""
         self.source = MemorySource(self.logs, self.clock)
-        self.watcher = Watcher(
-            backend=self.server, sources=[self.source], pack=PACK, clock=self.clock, settings=self.settings
-        )
+        senses = Senses(logs=(self.source,), signals=(self.signals,))
+        self.watcher = Watcher(backend=self.server, senses=senses, pack=PACK, clock=self.clock, settings=self.settings)
         return self.watcher
 
     def assignment(self, raw_id: str = "7", restart_count: int = 0, **fields: Any) -> Assignment:  # noqa: ANN401 - fields of an assignment

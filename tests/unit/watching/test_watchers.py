@@ -11,6 +11,7 @@ from relance.domain.findings import Certainty, FindingKind, Sight, Sign
 from relance.domain.views import Assignment
 from relance.rules import load_pack
 from relance.watching.checkpoints import BYTES_AT_MOST, from_text
+from relance.watching.senses import Senses
 from relance.watching.watchers import Watcher
 from tests.unit.watching.rooms import Room, saved_lines, step_line
 
@@ -374,7 +375,9 @@ async def test_it_runs_by_itself_until_it_is_ended() -> None:
 
 async def test_it_is_built_from_ports_alone() -> None:
     room = Room()
-    watcher = Watcher(backend=room.server, sources=(), pack=load_pack({}), clock=room.clock, settings=room.settings)
+    watcher = Watcher(
+        backend=room.server, senses=Senses(logs=()), pack=load_pack({}), clock=room.clock, settings=room.settings
+    )
     await watcher.refresh()
     await watcher.stop()
 
