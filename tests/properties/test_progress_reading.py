@@ -84,6 +84,9 @@ some_steps = st.builds(
     total=st.none() | st.integers(10, 20),
     step_time_s=st.none() | st.sampled_from([0.5, 2.0]),
     loss=st.none() | st.sampled_from([1.0, math.inf]),
+    throughput=st.none() | st.sampled_from([7.0, math.nan]),
+    throughput_unit=st.sampled_from(["tokens/s", ""]),
+    is_learned=st.booleans(),
     file=st.just("job.log"),
 )
 other_marks = st.builds(PhaseSeen, at=instants, phase=st.sampled_from(Phase)) | st.builds(

@@ -25,7 +25,7 @@ PAUSE_TIMES: Final = 1.5
 HITS_AT_MOST: Final = 10
 SIGN_STEPS: Final = 2
 """A sign that training went on after for so many steps says nothing about a later silence."""
-_ANNOUNCED: Final = frozenset({Phase.STARTING, Phase.LOADING, Phase.EVALUATING, Phase.SAVING, Phase.ENDING})
+_ANNOUNCED: Final = frozenset(set(Phase) - {Phase.UNKNOWN, Phase.TRAINING})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,9 @@ class Phase(Enum):
     UNKNOWN = "unknown"
     """Nothing recognised yet."""
     STARTING = "starting"
-    """Imports, collectives, compilation: before the first step."""
+    """Imports, collectives, reading of data: before the first step."""
+    COMPILING = "compiling"
+    """An announced compilation: of the model, of kernels, or of a change in either while steps go by."""
     LOADING = "loading"
     """Reading a checkpoint."""
     TRAINING = "training"
@@ -28,7 +30,11 @@ class Phase(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepSeen:
-    """A training step that a log line reports. `at` is the line's own time, or when it was read."""
+    """A training step that a log line reports. `at` is the line's own time, or when it was read.
+
+    `throughput` is as the line has it, of what `throughput_unit` says, such as `tokens/s/GPU` or `TFLOP/s/GPU`.
+    `is_learned`: the line is of no known format, its repetition alone says that it tells steps.
+    """
 
     at: datetime
     step: int
@@ -38,6 +44,9 @@ class StepSeen:
     grad_norm: float | None = None
     file: str = ""
     offset: int = 0
+    throughput: float | None = None
+    throughput_unit: str = ""
+    is_learned: bool = False
 
 
 class CheckpointEvent(Enum):
@@ -92,6 +101,13 @@ class Progress:
 
     Steps are counts, times are seconds. `first_step` is the first step this attempt reported; a checkpoint step is the
     last step that the checkpoint holds.
+
+    A pause is the time from one report of a step to the next. `longest_pause_s` is the longest of all,
+    `longest_save_s` and `longest_evaluation_s` the longest of those in which a save or an evaluation was announced.
+    `last_save_s` and `median_save_s` are how long saves took from their begin until they were durable, which steps may
+    go on beside. `start_s` is the time from the attempt's start, by the scheduler, to its first step.
+    `throughput` is the last one told, in `throughput_unit`. `is_learned`: the steps are read from lines of no known
+    format, so that what looks like one may be something else that counts.
     """
 
     as_of: datetime
@@ -112,3 +128,11 @@ class Progress:
     checkpoint_durable_at: datetime | None = None
     loaded_step: int | None = None
     started_cold: bool = False
+    throughput: float | None = None
+    throughput_unit: str = ""
+    start_s: float | None = None
+    last_save_s: float | None = None
+    median_save_s: float | None = None
+    longest_save_s: float | None = None
+    longest_evaluation_s: float | None = None
+    is_learned: bool = False

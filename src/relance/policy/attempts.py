@@ -89,7 +89,7 @@ def died_before_first_step(question: Question) -> bool | None:
         return None
     if progress.steps_seen > 0:
         return False
-    if progress.phase in (Phase.STARTING, Phase.LOADING):
+    if progress.phase in (Phase.STARTING, Phase.COMPILING, Phase.LOADING):
         return True
     began, ended = began_at(question), ended_at(question)
     short = timedelta(seconds=question.limits.hang.start_limit_s)

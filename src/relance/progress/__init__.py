@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from relance.progress.own_patterns import OwnPattern, PatternError
 from relance.progress.readers import ProgressReader, ReaderState
-from relance.progress.tracking import ProgressState, seen_up_to, start, track, track_steps
+from relance.progress.tracking import ProgressState, seen_up_to, start, track, track_steps, with_start
 
 __all__ = [
     "OwnPattern",
@@ -16,4 +16,5 @@ __all__ = [
     "start",
     "track",
     "track_steps",
+    "with_start",
 ]

@@ -24,6 +24,8 @@ from relance.domain.progress import (
 
 WINDOW = 64
 """Step times that the median is taken of."""
+SAVES = 8
+"""Durations of saves that the median is taken of."""
 WARM_UP_REPORTS = 3
 """First reports of an attempt, and after a step back, that say nothing of its usual pace: compilation, first reads."""
 
@@ -35,6 +37,8 @@ class ProgressState:
     `times_s` are the last step times. `reports` counts distinct steps since the beginning or the last step back.
     `before` is the step that was reported before the last one: another rank may say it late. `stamp_step` and
     `stamp_at` are the last report with a time of its own, `paused` says that a save or an evaluation came since.
+    `saved` and `evaluated` say which of them was announced since the last step. `save_begun_at` is when the save began
+    that is not known to be durable yet, `saves_s` are the last durations of saves.
     """
 
     version: int = 1
@@ -45,6 +49,10 @@ class ProgressState:
     stamp_step: int | None = None
     stamp_at: datetime | None = None
     paused: bool = False
+    saved: bool = False
+    evaluated: bool = False
+    save_begun_at: datetime | None = None
+    saves_s: tuple[float, ...] = ()
 
 
 def start(as_of: datetime) -> ProgressState:
@@ -74,6 +82,15 @@ def track_steps(state: ProgressState, marks: Sequence[StepSeen], as_of: datetime
     for mark in marks:
         fold.take(mark)
     return fold.state()
+
+
+def with_start(state: ProgressState, started_at: datetime | None) -> ProgressState:
+    """The state with the time from the attempt's start to its first step, once both are known."""
+    progress = state.progress
+    if started_at is None or progress.start_s is not None or progress.first_step_at is None:
+        return state
+    start_s = (progress.first_step_at - started_at).total_seconds()
+    return replace(state, progress=replace(progress, start_s=start_s)) if start_s > 0.0 else state
 
 
 def seen_up_to(state: ProgressState, as_of: datetime) -> ProgressState:
@@ -107,10 +124,15 @@ def _after_step(state: ProgressState, mark: StepSeen) -> ProgressState:
         steps_seen=progress.steps_seen + 1,
         median_step_s=median(state.times_s) if state.times_s else None,
         longest_pause_s=_longer(progress.longest_pause_s, pause_s),
+        longest_save_s=_longer(progress.longest_save_s, pause_s if state.saved else None),
+        longest_evaluation_s=_longer(progress.longest_evaluation_s, pause_s if state.evaluated else None),
         loss=_finite(mark.loss),
         grad_norm=_finite(mark.grad_norm),
+        is_learned=mark.is_learned,
     )
-    return replace(state, progress=progress, paused=saving)
+    if mark.throughput is not None:
+        progress = replace(progress, throughput=_finite(mark.throughput), throughput_unit=mark.throughput_unit)
+    return replace(state, progress=progress, paused=saving, saved=saving, evaluated=False)
 
 
 def _is_being_saved(progress: Progress, step: int) -> bool:
@@ -134,14 +156,13 @@ def _after_checkpoint(state: ProgressState, mark: CheckpointSeen) -> ProgressSta
     stepping = Phase.TRAINING if progress.steps_seen else Phase.STARTING
     match mark.event:
         case CheckpointEvent.BEGUN:
-            step = mark.step if mark.step is not None else progress.step
-            begun = progress.checkpoint_begun if step is None else step
-            progress = replace(progress, phase=Phase.SAVING, checkpoint_begun=begun)
+            return _after_begin(state, mark)
         case CheckpointEvent.DURABLE:
+            state = _timed_save(state, mark)
             progress = replace(
-                progress,
+                state.progress,
                 phase=stepping if progress.phase is Phase.SAVING else progress.phase,
-                checkpoint_durable=mark.step if mark.step is not None else progress.checkpoint_begun,
+                checkpoint_durable=_durable(progress, mark),
                 checkpoint_durable_at=mark.at,
             )
         case CheckpointEvent.LOADED:
@@ -151,10 +172,45 @@ def _after_checkpoint(state: ProgressState, mark: CheckpointSeen) -> ProgressSta
     return replace(state, progress=progress, paused=True)
 
 
+def _after_begin(state: ProgressState, mark: CheckpointSeen) -> ProgressState:
+    progress = state.progress
+    step = mark.step if mark.step is not None else progress.step
+    begun = progress.checkpoint_begun if step is None else step
+    goes_on = state.save_begun_at is not None and begun == progress.checkpoint_begun
+    return replace(
+        state,
+        progress=replace(progress, phase=Phase.SAVING, checkpoint_begun=begun),
+        paused=True,
+        saved=True,
+        save_begun_at=state.save_begun_at if goes_on else mark.at,
+    )
+
+
+def _durable(progress: Progress, mark: CheckpointSeen) -> int | None:
+    if mark.step is not None:
+        return mark.step
+    return progress.checkpoint_begun if progress.checkpoint_begun is not None else progress.checkpoint_durable
+
+
+def _timed_save(state: ProgressState, mark: CheckpointSeen) -> ProgressState:
+    """Take how long a save took, where its begin is known and has another time."""
+    begun_at = state.save_begun_at
+    if begun_at is None or mark.step not in (None, state.progress.checkpoint_begun):
+        return state
+    state = replace(state, save_begun_at=None)
+    took_s = (mark.at - begun_at).total_seconds()
+    if took_s <= 0.0:
+        return state
+    saves_s = (*state.saves_s, took_s)[-SAVES:]
+    progress = replace(state.progress, last_save_s=took_s, median_save_s=median(saves_s))
+    return replace(state, progress=progress, saves_s=saves_s)
+
+
 def _after_phase(state: ProgressState, mark: PhaseSeen) -> ProgressState:
     interrupts = mark.phase is not Phase.TRAINING
+    evaluated = state.evaluated or mark.phase is Phase.EVALUATING
     progress = replace(state.progress, phase=mark.phase)
-    return replace(state, progress=progress, paused=state.paused or interrupts)
+    return replace(state, progress=progress, paused=state.paused or interrupts, evaluated=evaluated)
 
 
 def _measured_s(step: int | None, at: datetime | None, mark: StepSeen) -> float | None:
@@ -177,6 +233,10 @@ class _Fold:
         self._first: StepSeen | None = None
         self._last: StepSeen | None = None
         self._total, self._seen, self._pause_s = progress.total_steps, 0, progress.longest_pause_s
+        self._first_pause_s: float | None = None
+        """The pause before the first new step: what was announced before it belongs to it."""
+        self._told: StepSeen | None = None
+        """The last one that told a throughput."""
 
     def take(self, mark: StepSeen) -> None:
         step, at = mark.step, mark.at
@@ -192,10 +252,15 @@ class _Fold:
         self._time(mark)
         self._before = self._step
         if step_at is not None and not back:
-            self._pause_s = _longer(self._pause_s, (latest_at - step_at).total_seconds())
+            pause_s = (latest_at - step_at).total_seconds()
+            self._pause_s = _longer(self._pause_s, pause_s)
+            if self._first is None:
+                self._first_pause_s = pause_s
         if self._first is None:
             self._first = mark
         self._last = mark
+        if mark.throughput is not None:
+            self._told = mark
         self._step, self._step_at = step, latest_at
         self._highest = step if self._highest is None or step > self._highest else self._highest
         self._total = mark.total if mark.total is not None else self._total
@@ -227,8 +292,15 @@ class _Fold:
             steps_seen=progress.steps_seen + self._seen,
             median_step_s=median(times_s) if times_s else None,
             longest_pause_s=self._pause_s,
+            longest_save_s=_longer(progress.longest_save_s, self._first_pause_s if before.saved else None),
+            longest_evaluation_s=_longer(
+                progress.longest_evaluation_s, self._first_pause_s if before.evaluated else None
+            ),
             loss=_finite(self._last.loss),
             grad_norm=_finite(self._last.grad_norm),
+            is_learned=self._last.is_learned,
+            throughput=progress.throughput if self._told is None else _finite(self._told.throughput),
+            throughput_unit=progress.throughput_unit if self._told is None else self._told.throughput_unit,
         )
         return replace(
             before,
@@ -239,6 +311,8 @@ class _Fold:
             stamp_step=self._stamp_step,
             stamp_at=self._stamp_at,
             paused=self._paused,
+            saved=False,
+            evaluated=False,
         )
 
 
