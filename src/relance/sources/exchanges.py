@@ -17,6 +17,7 @@ import httpx2
 _SAID_CHARS = 300
 _BUSY = 429
 _RIGHTS = frozenset({401, 403})
+_TOO_MUCH = frozenset({413, 414, 431})
 _ERRORS_FROM, _SERVER_ERRORS_FROM = 400, 500
 
 
@@ -42,6 +43,10 @@ class StoreBusyError(StoreError):
 
 class StoreRefusedError(StoreError):
     """It understood and refuses: a query that it does not take, a limit, a missing right."""
+
+
+class StoreTooMuchError(StoreRefusedError):
+    """It refuses because of a limit: what was asked for is to be asked for in smaller parts."""
 
 
 class StoreAnswerError(StoreError):
@@ -144,6 +149,8 @@ class Exchange:
             return StoreBusyError(said, float(retry_after) if retry_after.isdigit() else 5.0)
         if status >= _SERVER_ERRORS_FROM:
             return StoreAwayError(said, "look at the store's own log")
+        if status in _TOO_MUCH:
+            return StoreTooMuchError(said, "raise the limits of the store, or of the proxy before it")
         if status in _RIGHTS:
             return StoreRefusedError(said, "see that tenant, user and token in the settings are right")
         if status < _ERRORS_FROM:
