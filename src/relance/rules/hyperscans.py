@@ -14,8 +14,9 @@ from typing import Final
 
 from relance.ports.caches import NO_CACHE, Cache
 from relance.rules.engines import Engine, EngineMaker, Found, Re2Engine
-from relance.rules.finders import Finder, UnfitError, finder
+from relance.rules.finders import Finder, finder
 from relance.rules.patterns import LineMatchers, Pattern
+from relance.rules.trees import UnfitError
 
 try:
     import hyperscan

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from relance.rules.finders import Finder, UnfitError, finder
+from relance.rules.finders import Finder, finder
 from relance.rules.hyperscans import HyperscanEngine
 from relance.rules.patterns import Pattern
 from tests.unit.rules.packs import packaged
