@@ -23,6 +23,7 @@ from relance.simulation.private_slurm import ClusterPlan, RunningCluster
 from relance.slurm.munge import Munge
 from relance.slurm.running import Commands
 from relance.testing.other_users import open_python, user_of
+from tests.components.slurm import LeasedNodes
 
 StartSlurm = Callable[[ClusterPlan], RunningCluster]
 COUNTED_LIMIT_S = 70.0
@@ -62,12 +63,46 @@ async def test_an_operator_is_fit_for_act_on_a_cluster_as_it_should_be(slurm_clu
     roots = [item.level for item in found.findings if item.name == "log_root"]
     assert roots == [Level.OK, Level.WARN]
     assert "slurmctld started" in points["uptime"].read
+    assert (points["clock"].level, points["commands"].level) == (Level.OK, Level.OK)
+    assert points["clock"].read.startswith("slurmctld ")
 
 
 async def test_a_plain_user_is_fit_for_observe_and_cannot_act(slurm_cluster: RunningCluster) -> None:
     found = await _inspected(slurm_cluster, "owner1")
     assert [item.name for item in found.findings if not item.level.allows_act] == ["account"]
     assert all(item.level.allows_observe for item in found.findings)
+
+
+def _as(user: str, cluster: RunningCluster, *argv: str) -> int:
+    return cluster.run_as(user, list(argv)).returncode
+
+
+async def test_what_is_said_to_be_refused_is_refused(slurm_cluster: RunningCluster, slurm_nodes: LeasedNodes) -> None:
+    plain = _points(await _inspected(slurm_cluster, "owner1"))["commands"]
+    assert plain.level is Level.WARN
+    assert plain.read == "refused: scontrol requeue, scontrol update ExcNodeList StartTime, scancel"
+    waits = slurm_nodes.submit("owner2", "#!/bin/sh\nsleep 600\n", options=["--begin=now+600"])
+    runs = slurm_nodes.submit("owner2", "#!/bin/sh\nsleep 600\n")
+    slurm_cluster.wait_for_state(runs, "RUNNING")
+    change = ("scontrol", "update", f"JobId={waits}", f"ExcNodeList={slurm_nodes.nodes[0]}", "StartTime=now+900")
+    for argv in (("scontrol", "requeue", str(runs)), change, ("scancel", str(runs))):
+        assert _as("owner1", slurm_cluster, *argv) != 0, argv
+    slurm_cluster.wait_for_state(runs, "RUNNING")
+    assert _points(await _inspected(slurm_cluster, "relance"))["commands"].read == "none refused"
+    for argv in (change, ("scontrol", "requeue", str(runs)), ("scancel", str(runs))):
+        assert _as("relance", slurm_cluster, *argv) == 0, argv
+
+
+async def test_what_kills_dependent_jobs_and_keeps_logs_is_read_where_slurm_shows_it(
+    private_slurm: StartSlurm,
+) -> None:
+    lines = ("DependencyParameters=kill_invalid_depend", "JobFileAppend=1")
+    cluster = private_slurm(ClusterPlan(node_count=1, extra_lines=lines, accounting_store_flags=()))
+    points = _points(await _inspected(cluster, "relance"))
+    assert points["dependencies"].level is Level.WARN
+    assert "out of DependencyParameters" in points["dependencies"].remedy
+    assert (points["job_file_append"].level, points["store_flags"].level) == (Level.OK, Level.WARN)
+    assert points["known_defects"].read == points["release"].read
 
 
 async def test_root_is_refused(slurm_cluster: RunningCluster) -> None:

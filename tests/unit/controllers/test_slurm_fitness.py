@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+from relance.controllers.slurm.defects import Release, known_defects
 from relance.controllers.slurm.fitness import Fitness, Level, Rights, fitness
 from relance.controllers.slurm.inspections import one_job
+from relance.controllers.slurm.powers import refused_commands
 from relance.controllers.slurm.sites import facts_of
+from relance.controllers.slurm.skews import skew, time_of
 from relance.slurm.parsing.settings import parse_settings
 from relance.slurm.site_records import ControlFacts
 from tests.unit.slurm.recorded import RELEASES, recorded
@@ -30,7 +34,9 @@ def point(name: str, rights: Rights = OPERATOR, **changes: Any) -> Fitness:  # n
 @pytest.mark.parametrize("release", RELEASES)
 def test_a_recorded_cluster_of_each_release_is_fit_for_an_operator(release: str) -> None:
     found = {item.name: item.level for item in fitness(facts(release), OPERATOR)}
-    assert {name for name, level in found.items() if level is Level.WARN} == {"min_job_age", "job_file_append"}
+    old = {"known_defects"} if release != "25.11" else set()
+    warned = {name for name, level in found.items() if level is Level.WARN}
+    assert warned == {"min_job_age", "job_file_append", *old}
     assert all(level.allows_act for level in found.values())
     assert facts_of(facts(release), OPERATOR).lacks == ()
 
@@ -100,7 +106,13 @@ def test_the_scheduler_s_own_account_is_refused_like_root() -> None:
         ("window", {"cred_expire_s": 29}, Level.BLOCKS_ACT, "cred_expire"),
         ("window", {"cred_expire_s": 30}, Level.WARN, "cred_expire"),
         ("window", {"cred_expire_s": 60}, Level.OK, ""),
-        ("dependencies", {"scheduler_parameters": {"kill_invalid_depend": ""}}, Level.WARN, "kill_invalid_depend"),
+        ("window", {"scheduler_parameters": {"requeue_delay": "0"}}, Level.BLOCKS_ACT, "requeue_delay"),
+        ("window", {"scheduler_parameters": {"requeue_delay": "90"}, "cred_expire_s": 5}, Level.OK, ""),
+        ("dependencies", {"scheduler_parameters": {"kill_invalid_depend": ""}}, Level.WARN, "SchedulerParameters"),
+        ("dependencies", {"dependency_parameters": ("kill_invalid_depend",)}, Level.WARN, "DependencyParameters"),
+        ("known_defects", {"release": "25.11.7"}, Level.OK, ""),
+        ("known_defects", {"release": "25.11.4"}, Level.WARN, "25.11.5"),
+        ("known_defects", {"release": "devel"}, Level.WARN, "scontrol --version"),
         ("licences", {"release": "25.05.2"}, Level.WARN, "25.11.7"),
         ("licences", {"release": "25.11.6"}, Level.WARN, "25.11.7"),
         ("licences", {"release": "24.11.7"}, Level.OK, ""),
@@ -142,6 +154,79 @@ def test_what_blocks_acting_closes_the_gate_of_rights_with_its_remedy() -> None:
 
 def test_what_is_only_worse_than_it_could_be_closes_nothing() -> None:
     assert facts_of(facts(job_requeue=False, requeue_exit="1"), OPERATOR).lacks == ()
+
+
+def test_a_delay_of_the_site_is_the_window_that_the_controller_counts_with() -> None:
+    assert facts_of(facts(), OPERATOR).requeue_delay_s == 121.0
+    assert facts_of(facts(scheduler_parameters={"requeue_delay": "45"}), OPERATOR).requeue_delay_s == 46.0
+
+
+@pytest.mark.parametrize(
+    ("release", "mended"),
+    [
+        ((22, 5, 8), ["23.02.0", "23.02.2", "23.02.5", "24.05.5", "24.11.6", "25.11.3", "25.11.5"]),
+        ((24, 5, 5), ["24.11.6", "25.11.3", "25.11.5"]),
+        ((24, 11, 0), ["24.11.6", "25.11.3", "25.11.5"]),
+        ((25, 5, 0), ["25.11.3", "25.11.5"]),
+        ((25, 11, 5), []),
+    ],
+)
+def test_a_defect_is_in_what_is_older_than_its_mending(release: Release, mended: list[str]) -> None:
+    assert [each.mended_in.split(" and ")[0] for each in known_defects(release)] == mended
+
+
+def test_what_is_known_of_a_release_is_said_with_where_it_was_mended() -> None:
+    found = point("known_defects", release="24.11.2")
+    assert "crash when many jobs are requeued under heavy load (mended in 24.11.6 and 25.05.0)" in found.text
+    assert "update to 25.11.5 or newer" in found.remedy
+
+
+@pytest.mark.parametrize(
+    ("shown", "level", "words"),
+    [
+        ("12:00:00", Level.OK, "agree"),
+        ("11:59:58", Level.OK, "agree"),
+        ("12:00:05", Level.WARN, "5 s ahead of ours"),
+        ("11:59:50", Level.WARN, "9 s behind ours"),
+        ("12:00:40", Level.BLOCKS_ACT, "40 s ahead of ours"),
+        ("11:58:00", Level.BLOCKS_ACT, "119 s behind ours"),
+    ],
+)
+def test_clocks_that_do_not_agree_are_told_by_how_much(shown: str, level: Level, words: str) -> None:
+    noon = datetime(2026, 11, 30, 12, tzinfo=UTC)
+    seen = int(datetime.fromisoformat(f"2026-11-30T{shown}+00:00").timestamp())
+    found = skew(seen, noon, noon + timedelta(milliseconds=200))
+    assert found.level is level
+    assert words in found.text
+    assert bool(found.remedy) == (level is not Level.OK)
+
+
+def test_the_clock_of_slurmctld_is_read_from_its_own_answer() -> None:
+    answer = b"****\nsdiag output at Mon Nov 30 12:00:05 2026 (1796040005)\nData since      x (1796000000)\n"
+    assert time_of(answer) == 1796040005
+    assert time_of(b"") is None
+    noon = datetime(2026, 11, 30, 12, tzinfo=UTC)
+    assert skew(None, noon, noon).level is Level.WARN
+
+
+@pytest.mark.parametrize(
+    ("rights", "level", "words"),
+    [
+        (OPERATOR, Level.OK, "nothing that Relance does would be refused"),
+        (PLAIN, Level.WARN, "refused for jobs of others: scontrol requeue, scontrol update"),
+        (replace(PLAIN, coordinates=("physics",)), Level.WARN, "outside of physics: scontrol requeue"),
+        (replace(PLAIN, admin_level=None), Level.WARN, "cannot be told"),
+    ],
+)
+def test_what_would_be_refused_is_told_by_the_name_of_the_command(rights: Rights, level: Level, words: str) -> None:
+    found = refused_commands(facts(), rights)
+    assert found.level is level
+    assert words in found.text
+
+
+def test_private_data_is_told_by_the_commands_that_leave_it_out() -> None:
+    assert "squeue, sacct would leave out" in refused_commands(facts(private_data=("jobs",)), PLAIN).text
+    assert "leave out" not in refused_commands(facts(), PLAIN).text
 
 
 def test_a_job_that_takes_too_long_to_read_blocks_act() -> None:

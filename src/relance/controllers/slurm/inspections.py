@@ -16,7 +16,9 @@ from relance.controllers.slurm import rights as rights_of
 from relance.controllers.slurm.budgets import SLOW_S
 from relance.controllers.slurm.fitness import Fitness, Level, Rights, fitness
 from relance.controllers.slurm.kinds import shows_all_for_one
+from relance.controllers.slurm.powers import refused_commands
 from relance.controllers.slurm.settings import SlurmSettings
+from relance.controllers.slurm.skews import skew, time_of
 from relance.ports.clocks import Clock
 from relance.slurm import commands
 from relance.slurm.errors import SlurmError, UnknownJobError
@@ -76,8 +78,11 @@ async def inspect(settings: SlurmSettings, log_roots: tuple[Path, ...], clock: C
         return Inspection(release="", account=user, findings=(_unanswered(str(error)),))
     facts = replace(facts, federation=await _federation(asker))
     rights = await _rights(asker, user, uid)
-    found = [*fitness(facts, rights)]
-    found.append(await _jobs(asker, facts, rights))
+    found = [*fitness(facts, rights), refused_commands(facts, rights)]
+    asked_at = clock.now()
+    counts = await _counts(asker)
+    found.append(skew(time_of(counts), asked_at, clock.now()))
+    found.append(await _jobs(asker, facts, rights, _running_of(counts)))
     found.append(await _one_job(asker, facts))
     found.append(await _accounting(asker, clock))
     found += [_answers(asker), _uptime(facts, clock.now()), *(_log_root(root) for root in log_roots)]
@@ -98,8 +103,16 @@ async def _rights(asker: _Asker, user: str, uid: int) -> Rights:
         return Rights(user=user, uid=uid, admin_level=None)
 
 
-async def _jobs(asker: _Asker, facts: ControlFacts, rights: Rights) -> Fitness:
-    """Whether we see as many running jobs as slurmctld counts."""
+async def _counts(asker: _Asker) -> bytes:
+    """What slurmctld says of itself; nothing where this account may not ask, or it does not answer."""
+    try:
+        return await asker.ask(_COUNTS, bytes)
+    except SlurmError:
+        return b""
+
+
+async def _jobs(asker: _Asker, facts: ControlFacts, rights: Rights, every: int | None) -> Fitness:
+    """Whether we see as many running jobs as slurmctld counts, `every`; None: it does not say."""
     mark = new_mark()
     try:
         seen = await asker.ask(commands.glance(mark=mark), lambda answer: parse_glances(answer, mark=mark))
@@ -108,10 +121,6 @@ async def _jobs(asker: _Asker, facts: ControlFacts, rights: Rights) -> Fitness:
         return Fitness(name="queue", level=Level.BLOCKS_OBSERVE, text=text, read=read)
     asker.seen = seen
     running = sum(job.state == "RUNNING" for job in seen)
-    try:
-        every = await asker.ask(_COUNTS, _running_of)
-    except SlurmError:
-        every = None
     read = f"{_count(seen)}; running {running} of {'not known' if every is None else every}"
     hides = bool({"jobs", "all"}.intersection(facts.private_data)) and not rights.may_act_everywhere
     if every is not None and every - running >= _MISSED_LEAST and running < _MISSED_SHARE * every:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from relance.controllers.slurm.defects import known_defects, newest_mending
 from relance.controllers.slurm.kinds import FIRST_KEEPING_LICENCES, FIRST_LOSING_LICENCES, release_number
 from relance.controllers.slurm.levels import Fitness, Level
 from relance.slurm.site_records import ControlFacts
@@ -22,6 +23,7 @@ LEAST_CRED_EXPIRE_S = 30
 SHORT_CRED_EXPIRE_S = 60
 _DEFAULT_CRED_EXPIRE_S = 120
 LONG_KILL_WAIT_S = 120
+_KILLS_WAITING = "kill_invalid_depend"
 
 
 def _release(facts: ControlFacts) -> Fitness:
@@ -116,30 +118,67 @@ def _requeue_exit(facts: ControlFacts) -> Fitness:
     return Fitness(name="requeue_exit", level=Level.WARN, text=text, remedy=remedy, read=", ".join(set_to))
 
 
+def window_s(facts: ControlFacts) -> float:
+    """How long a requeued job waits before it starts by itself: until its old credential has expired.
+
+    Where `requeue_delay` is set, which 25.11 knows, it is that (SchedMD's slurm.conf page).
+    """
+    delay = facts.scheduler_parameters.get("requeue_delay", "")
+    if delay.isascii() and delay.isdecimal():
+        return float(delay)
+    return float(_DEFAULT_CRED_EXPIRE_S if facts.cred_expire_s is None else facts.cred_expire_s)
+
+
 def _window(facts: ControlFacts) -> Fitness:
-    expire_s = facts.cred_expire_s
-    read = f"AuthInfo cred_expire = {_DEFAULT_CRED_EXPIRE_S if expire_s is None else expire_s} s"
-    window_s = _DEFAULT_CRED_EXPIRE_S if expire_s is None else expire_s
-    if window_s < LEAST_CRED_EXPIRE_S:
+    wait_s = window_s(facts)
+    is_delay = "requeue_delay" in facts.scheduler_parameters
+    if is_delay:
+        read, remedy = f"SchedulerParameters requeue_delay = {wait_s:.0f} s", "take requeue_delay out of slurm.conf"
+    else:
+        read = f"AuthInfo cred_expire = {wait_s:.0f} s"
+        remedy = "take cred_expire out of AuthInfo in slurm.conf (the default is 120)"
+    if wait_s < LEAST_CRED_EXPIRE_S:
         text = "a requeued job starts by itself before its exclusions can be set"
-        remedy = "take cred_expire out of AuthInfo in slurm.conf (the default is 120)"
         return Fitness(name="window", level=Level.BLOCKS_ACT, text=text, remedy=remedy, read=read)
-    if window_s < SHORT_CRED_EXPIRE_S:
-        text = f"after a requeue there are {window_s} s to set the exclusions: little when slurmctld is slow"
-        remedy = "take cred_expire out of AuthInfo in slurm.conf (the default is 120)"
+    if wait_s < SHORT_CRED_EXPIRE_S:
+        text = f"after a requeue there are {wait_s:.0f} s to set the exclusions: little when slurmctld is slow"
         return Fitness(name="window", level=Level.WARN, text=text, remedy=remedy, read=read)
-    text = f"after a requeue there are {window_s} s to set the exclusions; then the job starts by itself"
+    text = f"after a requeue there are {wait_s:.0f} s to set the exclusions; then the job starts by itself"
     return Fitness(name="window", level=Level.OK, text=text, read=read)
 
 
 def _invalid_depend(facts: ControlFacts) -> Fitness:
-    if "kill_invalid_depend" not in facts.scheduler_parameters:
+    """The word is one of DependencyParameters, and was one of SchedulerParameters before."""
+    places = [
+        name
+        for name, words in (
+            ("DependencyParameters", facts.dependency_parameters),
+            ("SchedulerParameters", tuple(facts.scheduler_parameters)),
+        )
+        if _KILLS_WAITING in words
+    ]
+    if not places:
         text = "jobs that wait for a failed one (afterok) stay, and can be waiting for its restart"
-        return Fitness(name="dependencies", level=Level.OK, text=text, read="no kill_invalid_depend")
+        return Fitness(name="dependencies", level=Level.OK, text=text, read=f"no {_KILLS_WAITING}")
     text = "jobs that wait for another (afterok) are cancelled at once when it fails: no restart can save them"
-    remedy = "take kill_invalid_depend out of SchedulerParameters in slurm.conf"
-    read = "SchedulerParameters = …,kill_invalid_depend"
+    remedy = f"take {_KILLS_WAITING} out of {' and '.join(places)} in slurm.conf"
+    read = f"{places[0]} = …,{_KILLS_WAITING}"
     return Fitness(name="dependencies", level=Level.WARN, text=text, remedy=remedy, read=read)
+
+
+def _defects(facts: ControlFacts) -> Fitness:
+    number = release_number(facts.release)
+    read = f"Slurm {facts.release}"
+    if number is None:
+        text = "which defects this release has cannot be told"
+        return Fitness(name="known_defects", level=Level.WARN, text=text, remedy="see `scontrol --version`", read=read)
+    known = known_defects(number)
+    if not known:
+        text = "no defect is known that bears on restarts"
+        return Fitness(name="known_defects", level=Level.OK, text=text, read=read)
+    text = "in this release " + "; ".join(f"{each.what} (mended in {each.mended_in})" for each in known)
+    remedy = f"update to {newest_mending(known)} or newer; restarts are metered, and every command is read back"
+    return Fitness(name="known_defects", level=Level.WARN, text=text, remedy=remedy, read=read)
 
 
 def _licences(facts: ControlFacts) -> Fitness:
@@ -205,6 +244,6 @@ def _switch(value: bool | None) -> str:  # noqa: FBT001 - a setting
 
 REQUIREMENTS: tuple[Callable[[ControlFacts], Fitness], ...] = (
     _release, _accounting, _min_job_age, _window, _requeue, _requeue_exit, _file_append, _store_flags, _federation,
-    _preemption, _invalid_depend, _licences, _kill_wait,
+    _preemption, _invalid_depend, _licences, _defects, _kill_wait,
 )  # fmt: skip
 """In the order in which they are shown: what can block acting comes first."""

@@ -9,6 +9,7 @@ from relance.controllers.slurm import rights as rights_of
 from relance.controllers.slurm.budgets import Interval
 from relance.controllers.slurm.fitness import Rights, fitness
 from relance.controllers.slurm.questions import Questions
+from relance.controllers.slurm.requirements import window_s
 from relance.controllers.slurm.rows import node_view, time_of, window_of
 from relance.domain.views import NodeView, SchedulerFacts, Window
 from relance.ports.clocks import Clock
@@ -24,8 +25,6 @@ _STALE_INTERVALS = 3
 _RIGHTS_S = 300.0
 _LACKING_RIGHTS_S = 60.0
 """Rights that do not let us act are asked for more often: somebody who has just given them waits for it."""
-_REQUEUE_DELAY_S = 120.0
-"""Slurm's own `cred_expire`, which a requeued job waits for (slurm.md 2)."""
 _FOREVER_S = 86_400.0 * 3650
 """MinJobAge=0: ended jobs are never forgotten."""
 
@@ -167,7 +166,7 @@ def facts_of(control: ControlFacts, rights: Rights) -> SchedulerFacts:
         booted_at=time_of(control.booted_at),
         min_job_age_s=300.0 if age_s is None else float(age_s) or _FOREVER_S,
         # One second more than the credential lives (seen: 121 s).
-        requeue_delay_s=1.0 + (_REQUEUE_DELAY_S if control.cred_expire_s is None else float(control.cred_expire_s)),
+        requeue_delay_s=1.0 + window_s(control),
         may_act=rights.may_act_everywhere or bool(rights.coordinates),
         lacks=tuple(f"{item.text}; {item.remedy}" if item.remedy else item.text for item in lacking),
     )

@@ -45,6 +45,7 @@ def parse_settings(output: bytes) -> ControlFacts:
         preempt_mode=values.shown_text(shown.get("PreemptMode", "")),
         preempt_type=values.shown_text(shown.get("PreemptType", "")),
         scheduler_parameters=_parameters(shown.get("SchedulerParameters", "")),
+        dependency_parameters=_words(shown, "DependencyParameters"),
         has_federation=values.shown_text(shown.get("FederationParameters", "")) is not None,
     )
 
