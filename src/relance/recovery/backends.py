@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import ParamSpec, TypeVar
 
@@ -32,6 +33,7 @@ from relance.ports.histories import (
 from relance.recovery.acting import Actors
 from relance.recovery.assigning import assignment, followed, runs_or_ended_lately, view_of
 from relance.recovery.claims import Counter, action_id, incident_of, permits, refusal, started, unique_key
+from relance.recovery.habits import Habits
 from relance.recovery.intake import finding_events
 from relance.recovery.live import Bell, Live
 from relance.recovery.loop import Loop
@@ -79,6 +81,7 @@ class LocalBackend:
         self._bell = Bell()
         self._reporting = Reporting(history, live, loop, clock)
         self._actors = Actors(history)
+        self._habits = Habits(history)
         history.subscribe(self._appended)
         history.subscribe(loop.heard)
 
@@ -99,7 +102,9 @@ class LocalBackend:
                 continue
             stage = job_stage(record, stages, rules, now, view).stage
             if followed(view, stage, rules, now):
-                found.append(assignment(record, view, rules, await self._loop.progress_of(record)))
+                made = assignment(record, view, rules, await self._loop.progress_of(record))
+                habit = await self._habits.of(record, now)
+                found.append(replace(made, start_before_s=habit.start_s, pause_before_s=habit.pause_s))
         self._live.followed[cluster] = len(found)
         self._live.watched_at[cluster] = now
         return Assignments(assignments=tuple(found), position=position, as_of=now)
@@ -131,6 +136,8 @@ class LocalBackend:
         else:
             message = f"{stream} is too busy"
             raise BackendUnavailableError(message)
+        if batch.progress is not None:
+            self._habits.note(record, batch.progress)
         if batch.read_to_end:  # only now that the findings of its last word are stored
             self._live.read_to_end[batch.attempt] = True
         if record.open_incident is not None or events:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
-from relance.domain.findings import Certainty, Finding, FindingKind
-from relance.domain.observations import Attachment, WatcherBatch
+from relance.domain.findings import Certainty, Coverage, Finding, FindingKind, Sight
+from relance.domain.observations import Attachment, SightReport, WatcherBatch
 from relance.domain.stages import Stage
 from relance.domain.views import JobState
 from relance.ports.backends import BackendRefusedError
@@ -56,6 +57,33 @@ class SightContract:
         batch = replace(stand.batch(), checkpoint=text, findings=(_finding(stand),))
         await stand.backend.submit(batch)
         assert await stand.backend.checkpoint(stand.attempt()) == text
+
+    async def test_a_job_is_given_the_longest_start_and_pause_of_its_workflow(self, stand: BackendStand) -> None:
+        await stand.begin()
+        stand.show("18", name="train-17")
+        stand.show("19", name="another")
+        await stand.backend.report(stand.look())
+        for start_s, pause_s in ((900.0, 240.0), (300.0, 250.0)):
+            seen = stand.batch()
+            assert seen.progress is not None
+            told = replace(seen.progress, start_s=start_s, longest_pause_s=pause_s)
+            await stand.backend.submit(replace(seen, progress=told))
+        found = {item.attempt.job.raw_id: item for item in (await stand.backend.assignments(CLUSTER)).assignments}
+        assert (found["18"].start_before_s, found["18"].pause_before_s) == (900.0, 250.0)
+        assert (found["19"].start_before_s, found["19"].pause_before_s) == (None, None)
+
+    async def test_a_lost_source_of_logs_is_told_and_caps_the_stage_while_it_lasts(self, stand: BackendStand) -> None:
+        await stand.begin()
+        now = stand.clock.now()
+        away = Coverage(source="loki", sight=Sight.MISSING, up_to=now - timedelta(minutes=10), note="no answer")
+        report = SightReport(cluster=CLUSTER, holder="watcher-1", as_of=now, logs=(away,))
+        await stand.backend.see(report)
+        await stand.settle()
+        head = await stand.head()
+        back = replace(report, logs=(replace(away, sight=Sight.SEEN, up_to=now),))
+        await stand.backend.see(back)
+        await stand.settle()
+        assert await stand.head() > head
 
     async def test_a_finding_that_is_sent_twice_is_stored_once(self, stand: BackendStand) -> None:
         await stand.begin()
