@@ -7,6 +7,7 @@ import pytest
 from relance.rules.finders import Finder, finder
 from relance.rules.hyperscans import HyperscanEngine
 from relance.rules.patterns import Pattern
+from relance.rules.trees import UnfitError
 from tests.unit.rules.packs import packaged
 
 
