@@ -28,20 +28,32 @@ class Selection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """Entries by rising time. `is_whole` says that there are no more in the time that was asked for.
+    """Entries by rising time; those of one stream and one time in the order of the store.
 
-    Otherwise all entries up to the last one's time, that time itself left out, are here.
+    `is_whole` says that there are no more in the time that was asked for. Otherwise all entries before `up_to_ns` are
+    here, and maybe some from then on, which are given again when asked for from there; None: the last entry's time.
     """
 
     entries: tuple[Entry, ...]
     is_whole: bool
+    up_to_ns: int | None = None
 
 
 class LogStore(Protocol):
-    """A log store. Every call may raise `relance.sources.exchanges.StoreError`."""
+    """A log store. Every call may raise `relance.sources.exchanges.StoreError`.
+
+    Of these StoreTooMuchError is raised for what a limit of the store forbids and smaller parts would mend.
+    """
 
     async def page(self, wanted: Selection, since_ns: int, until_ns: int, at_most: int) -> Page:
-        """The oldest entries from `since_ns` on and before `until_ns`; about `at_most` of them."""
+        """The oldest entries from `since_ns` on and before `until_ns`; about `at_most` of them.
+
+        A page that is not whole ends after `since_ns`, however many entries bear that one time: then they are all in it.
+        """
+        ...
+
+    async def newest(self, wanted: Selection, since_ns: int, until_ns: int, at_most: int) -> tuple[Entry, ...]:
+        """The newest entries of that time, at most so many, by rising time."""
         ...
 
     async def label_names(self, since_ns: int) -> frozenset[str]:
