@@ -48,7 +48,7 @@ class LogStore(Protocol):
     async def page(self, wanted: Selection, since_ns: int, until_ns: int, at_most: int) -> Page:
         """The oldest entries from `since_ns` on and before `until_ns`; about `at_most` of them.
 
-        A page that is not whole ends after `since_ns`, however many entries bear that one time: then they are all in it.
+        A page that is not whole ends after `since_ns`: if more entries than that bear one time, all of them are given.
         """
         ...
 
