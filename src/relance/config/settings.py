@@ -105,6 +105,18 @@ class ClusterSettings(_Strict):
     limits: Limits = Field(default_factory=Limits)
     """The limits of policy and detectors; only what differs from the defaults."""
 
+    @model_validator(mode="after")
+    def _tells_its_sources_apart(self) -> Self:
+        names = [source.called for source in (*self.logs, *self.metrics)]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            message = f"two sources of {self.name} are called {twice}: give one of them another name"
+            raise ValueError(message)
+        if taken := sorted({"controller", "watcher", "rights"}.intersection(names)):
+            message = f"a source may not be called {taken[0]}, which is a part of Relance"
+            raise ValueError(message)
+        return self
+
     @field_validator("limits", mode="before")
     @classmethod
     def _read_limits(cls, data: object) -> object:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator, model_validator
 
 LabelName = Annotated[str, Field(max_length=200, pattern=r"^([A-Za-z_][A-Za-z0-9_.:-]*)?$")]
 
@@ -38,6 +38,24 @@ class StoreSettings(_Strict):
     """A PEM file with our own certificate, where the store asks for one."""
     key_file: Path | None = None
     """The PEM file with its key."""
+
+    @property
+    def called(self) -> str:
+        """What it is called: its name, else its kind."""
+        return self.name or str(getattr(self, "kind", "store"))
+
+    @model_validator(mode="after")
+    def _proves_who_it_is_in_one_way(self) -> Self:
+        if self.token_file is not None and self.user:
+            message = "has both user and token_file: keep the one that the store takes"
+            raise ValueError(message)
+        if self.password_file is not None and not self.user:
+            message = "has a password_file and no user"
+            raise ValueError(message)
+        if (self.cert_file is None) != (self.key_file is None):
+            message = "needs cert_file and key_file together"
+            raise ValueError(message)
+        return self
 
     @field_validator("url")
     @classmethod
@@ -144,6 +162,11 @@ class FilesSettings(_Strict):
 
     kind: Literal["files"] = "files"
     """Which kind of source this is."""
+
+    @property
+    def called(self) -> str:
+        """What it is called."""
+        return self.kind
 
 
 LogSourceSettings = Annotated[
