@@ -16,7 +16,7 @@ from relance.rules.masking import mask
 from relance.rules.metric_rules import Beneath, Condition, MetricRule, Point, Series, Test
 
 MOST_HITS_OF_A_RULE = 64
-_PEERS_STEP_S = 15.0
+PEERS_STEP_S = 15.0
 """Peers are compared in steps of the usual time between two scrapes."""
 _STALE_S = 600.0
 """A value older than this says nothing about now."""
@@ -26,9 +26,31 @@ _VANISHED_S = 120.0
 _Check = Callable[[Series, Point], bool]
 
 
-def evaluate(rules: Iterable[MetricRule], series: Sequence[Series], seen_at: datetime) -> tuple[RuleHit, ...]:
-    """The hits of rules on samples: of each rule the first for each node and device, in the order of the rules."""
-    store = _Store(series)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """How all series of one name stood at one time: their median, and the value that most of them had.
+
+    `usual_count` of all `count` series had the usual value.
+    """
+
+    count: int
+    middle: float
+    usual: float
+    usual_count: int
+
+
+Standings = Mapping[str, Mapping[int, Standing]]
+"""By a series' name and the number of a step of `PEERS_STEP_S` since 1970."""
+
+
+def evaluate(
+    rules: Iterable[MetricRule], series: Sequence[Series], seen_at: datetime, standings: Standings | None = None
+) -> tuple[RuleHit, ...]:
+    """The hits of rules on samples: of each rule the first for each node and device, in the order of the rules.
+
+    `standings` tell how the series stood everywhere, where `series` are only a few of all; without them these are all.
+    """
+    store = _Store(series, standings)
     hits: list[RuleHit] = []
     for rule in rules:
         found: dict[tuple[str | None, str | None], RuleHit] = {}
@@ -66,7 +88,8 @@ class _Met:
 class _Store:
     """The series by name, with what their peers showed at each time."""
 
-    def __init__(self, series: Sequence[Series]) -> None:
+    def __init__(self, series: Sequence[Series], standings: Standings | None) -> None:
+        self._standings = standings
         self._by_name: dict[str, list[Series]] = {}
         ordered = sorted(series, key=lambda each: (each.node or "", sorted(each.labels.items()), each.name))
         for each in ordered:
@@ -88,7 +111,8 @@ class _Store:
     def peers(self, name: str) -> _Peers:
         """All series of one name, compared."""
         if name not in self._peers:
-            self._peers[name] = _Peers(self._by_name.get(name, []))
+            told = None if self._standings is None else self._standings.get(name, {})
+            self._peers[name] = _Peers(self._by_name.get(name, []), told)
         return self._peers[name]
 
     def peak(self, series: Series, point: Point) -> float:
@@ -119,28 +143,33 @@ _DEVICE_LABELS = frozenset({"gpu", "device", "port", "uuid", "UUID", "mountpoint
 class _Peers:
     """What all series of one name showed, step by step."""
 
-    def __init__(self, series: Sequence[Series]) -> None:
+    def __init__(self, series: Sequence[Series], told: Mapping[int, Standing] | None) -> None:
         self._series = series
+        self._told = told
 
     @cached_property
-    def _steps(self) -> Mapping[int, Sequence[float]]:
+    def _steps(self) -> Mapping[int, Standing]:
         last: dict[int, tuple[float, float]] = {}
         events = sorted(
-            (int(point.at // _PEERS_STEP_S), number, point.at, point.value)
+            (int(point.at // PEERS_STEP_S), number, point.at, point.value)
             for number, each in enumerate(self._series)
             for point in each.points
+            if point.value == point.value  # noqa: PLR0124 - no number: it says nothing
         )
-        steps: dict[int, Sequence[float]] = {}
+        steps: dict[int, Standing] = {}
         for index, (step, number, at, value) in enumerate(events):
             last[number] = (at, value)
             if index + 1 == len(events) or events[index + 1][0] != step:
-                steps[step] = sorted(value for seen, value in last.values() if at - seen <= _STALE_S)
+                values = sorted(value for seen, value in last.values() if at - seen <= _STALE_S)
+                if values:
+                    steps[step] = _standing(values)
         return steps
 
-    def at(self, point: Point) -> Sequence[float]:
-        """All values at that time, this series' own too, in order; too few of them say nothing."""
-        found = self._steps.get(int(point.at // _PEERS_STEP_S), ())
-        return found if len(found) >= _FEWEST_SERIES else ()
+    def at(self, point: Point) -> Standing | None:
+        """How all stood at that time, this series too; too few of them say nothing."""
+        steps = self._steps if self._told is None else self._told
+        found = steps.get(int(point.at // PEERS_STEP_S))
+        return found if found is not None and found.count >= _FEWEST_SERIES else None
 
     def go_on_after(self, series: Series) -> int:
         """How many other nodes' series went on well after this one's end."""
@@ -153,6 +182,13 @@ class _Peers:
         """Whether another series of the same name and node went on: then it was renamed or moved, not lost."""
         end = series.points[-1].at
         return any(each.node == series.node and each.points[-1].at > end for each in self._series)
+
+
+def _standing(values: Sequence[float]) -> Standing:
+    """How these values stand, given in order."""
+    usual, count = Counter(values).most_common(1)[0]
+    middle = (values[(len(values) - 1) // 2] + values[len(values) // 2]) / 2.0
+    return Standing(count=len(values), middle=middle, usual=usual, usual_count=count)
 
 
 def _met(rule: MetricRule, series: Series, store: _Store) -> _Met | None:
@@ -228,17 +264,15 @@ def _holds(test: Test, limits: tuple[float, ...], value: float) -> bool:
     return 0 <= value < 1 << 63 and any(int(value) & int(bit) for bit in limits)
 
 
-def _differs(test: Test, limits: tuple[float, ...], value: float, everywhere: Sequence[float]) -> bool:
+def _differs(test: Test, limits: tuple[float, ...], value: float, everywhere: Standing | None) -> bool:
     """Whether a value stands out of those of the same series everywhere."""
-    if not everywhere or value != value:  # noqa: PLR0124 - no number: it says nothing
+    if everywhere is None or value != value:  # noqa: PLR0124 - no number: it says nothing
         return False
     if test is Test.UNLIKE_PEERS:
-        usual, count = Counter(everywhere).most_common(1)[0]
-        return value != usual and count >= _NEARLY_ALL * (len(everywhere) - 1)
-    middle = (everywhere[(len(everywhere) - 1) // 2] + everywhere[len(everywhere) // 2]) / 2.0
+        return value != everywhere.usual and everywhere.usual_count >= _NEARLY_ALL * (everywhere.count - 1)
     if test is Test.BELOW_PEERS:
-        return middle > 0 and value < limits[0] * middle
-    return value > middle + limits[0]
+        return everywhere.middle > 0 and value < limits[0] * everywhere.middle
+    return value > everywhere.middle + limits[0]
 
 
 def _is_beneath(beneath: Beneath | None, series: Series, point: Point, store: _Store) -> bool:
@@ -262,13 +296,25 @@ def _changed(rule: MetricRule, series: Series, store: _Store) -> _Met | None:
 
 
 def _grown(rule: MetricRule, series: Series, store: _Store) -> _Met | None:
-    """Where a counter had grown by enough since the first sample; a counter that begins anew counts from nought."""
+    """Where a counter had grown by enough since the first sample; one that begins anew counts from nought.
+
+    One that only goes back a little does not begin anew: only what is above its highest counts then.
+    """
     grown = 0.0
+    highest: float | None = None
     for before, point in _pairs(series):
-        grown += point.value - before.value if point.value >= before.value else point.value
+        highest = before.value if highest is None else highest
+        if point.value < _ANEW_SHARE * highest:
+            highest = 0.0
+        grown += max(point.value - highest, 0.0)
+        highest = max(highest, point.value)
         if grown >= rule.when.limits[0] and grown > 0 and _is_beneath(rule.beneath, series, point, store):
             return _Met(point, before)
     return None
+
+
+_ANEW_SHARE = 0.5
+"""A counter that falls below this share of what it was began anew; some clocks and counters jitter by a little."""
 
 
 def _grown_fast(rule: MetricRule, series: Series, store: _Store) -> _Met | None:
