@@ -8,7 +8,10 @@ from collections.abc import Mapping, Sequence
 from relance.domain.log_labels import read_label
 from relance.domain.log_texts import line_start
 
-_LINES = 5
+LINES = 5
+"""How many rows above a line are looked at."""
+ROWS_THAT_COUNT = r"(?:^|[\r\n:\])>0-9ZFP])[\t-\r ]+(?:host|rank|time)[\t-\r ]*: \S"
+"""What every row matches that says something, whatever labels stand before it."""
 _LINE_BYTES = 200
 _ROW = re.compile(rb"\s{1,8}([a-z_]{2,20})\s*: (\S[^\n]*)")
 _RANK = re.compile(rb"(\d+) \(local_rank: (\d+)\)")
@@ -24,10 +27,10 @@ def values_above(text: bytes, start: int, carried: Sequence[str]) -> Mapping[str
         carried: The rows at the very end of the text before.
     """
     rows = _rows_above(text, start)
-    if len(rows) < _LINES and sum(len(row) + 1 for row in rows) == start:
+    if len(rows) < LINES and sum(len(row) + 1 for row in rows) == start:
         rows += [row.encode() for row in reversed(carried)]
     found: dict[str, str] = {}
-    for row in rows[:_LINES]:
+    for row in rows[:LINES]:
         match = _ROW.match(row[read_label(row).length :])
         if match is None:
             break
@@ -50,7 +53,7 @@ def unfinished_rows(text: bytes) -> tuple[str, ...]:
 def _rows_above(text: bytes, start: int) -> list[bytes]:
     """The lines above a line, nearest first."""
     rows: list[bytes] = []
-    while start > 0 and len(rows) < _LINES:
+    while start > 0 and len(rows) < LINES:
         end = start - 1
         start = line_start(text, end)
         rows.append(text[start:end])

@@ -1,0 +1,105 @@
+"""What a line must have so that a pattern can match it: texts, of which a search can choose."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from relance.rules.trees import Either, Item, is_plain, parsed
+
+_POSIX_CLASS = re.compile(r"\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\\[])*\[:\^?\w+:\](?:\\.|\[:\^?\w+:\]|[^\]\\])*\]")
+_UNICODE_CLASS = re.compile(r"\\[pP](?:\{[^}]*\}|.)")
+_ASSERTIONS = frozenset({"^", "$", r"\b", r"\B"})
+_SETTING = "(?i)"
+_LEAST = 3
+"""In bytes; shorter texts are in too many lines to look for."""
+
+
+class Text(NamedTuple):
+    """A text that a line must have; `folded` says that case does not count, and that it is in lower case."""
+
+    text: str
+    folded: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Texts that are all in every line that matches in one way: to find the line it is enough to look for one."""
+
+    texts: tuple[Text, ...]
+
+
+def needs(pattern: str, *, ignore_case: bool = False) -> tuple[Need, ...] | None:
+    """What lines must have: every line that matches has all the texts of one of these.
+
+    None where a line can match that has no text of three bytes that is known beforehand.
+
+    Raises:
+        UnfitError: The pattern has something that is not known here.
+    """
+    return _of_either(tree(pattern), folded=ignore_case)
+
+
+def tree(pattern: str) -> Either:
+    """A pattern's tree, classes by their names being any character. Raises UnfitError."""
+    return parsed(_UNICODE_CLASS.sub(".", _POSIX_CLASS.sub(".", pattern)))
+
+
+def _of_either(either: Either, *, folded: bool) -> tuple[Need, ...] | None:
+    found: dict[Need, None] = {}
+    for row in either.options:
+        of_row = _of_row(row, folded=folded)
+        if of_row is None:
+            return None
+        folded = folded or any(item.what == _SETTING for item in row)  # it holds for the options after it, too
+        found |= dict.fromkeys(of_row)
+    return tuple(found)
+
+
+def _of_row(row: tuple[Item, ...], *, folded: bool) -> tuple[Need, ...] | None:
+    """The needs of a row: its own texts, or those of the group in it that asks for most."""
+    runs: list[tuple[bytes, bool]] = [(b"", folded)]
+    groups: list[tuple[Need, ...]] = []
+    for item in row:
+        if item.what == _SETTING:
+            folded = True
+            runs.append((b"", folded))
+        elif isinstance(item.what, Either):
+            inside = _of_either(item.what, folded=folded or item.opening == "(?i:") if item.least else None
+            if inside is not None:
+                groups.append(inside)
+            runs.append((b"", folded))
+        elif is_plain(item) and item.least:
+            run = runs[-1][0] + _value(item.what) * item.least
+            runs[-1] = (run, folded)
+            if item.most != item.least:
+                runs.append((_value(item.what) * item.least, folded))
+        elif item.what not in _ASSERTIONS:
+            runs.append((b"", folded))
+    own = tuple(dict.fromkeys(text for run in runs for text in _texts(run[0], folded=run[1])))
+    ways = [*groups, *([(Need(own),)] if own else [])]
+    return max(ways, key=_worth, default=None)
+
+
+def _worth(way: tuple[Need, ...]) -> tuple[int, int]:
+    """Long texts are rare; of equally long ones few are better than many."""
+    return min(min(12, max(len(text.text) for text in need.texts)) for need in way), -len(way)
+
+
+def _value(text: str) -> bytes:
+    return bytes([int(f"0{text[1:]}", 0)]) if text.startswith("\\x") else text.encode("latin-1")
+
+
+def _texts(run: bytes, *, folded: bool) -> Iterator[Text]:
+    """The parts of a run of bytes that stores can look for: characters that are shown, and whole ones only."""
+    try:
+        pieces = re.findall(r"[^\x00-\x08\x0a-\x1f\x7f]+", run.decode("utf-8")) if not folded else []
+    except UnicodeDecodeError:
+        pieces = []
+    if not pieces:
+        pieces = [each.decode("ascii") for each in re.findall(rb"[\t\x20-\x7e]+", run)]
+    for piece in pieces:
+        if len(piece.encode()) >= _LEAST:
+            yield Text(piece.lower() if folded else piece, folded)
