@@ -70,6 +70,12 @@ class Metrics:
         self._storm = Gauge(
             "relance_storm_open", "1 while restarts wait for a shared cause", ["cluster"], registry=registry
         )
+        self._lost = Gauge(
+            "relance_source_lost", "1 while an agent or a source is lost", ["cluster", "source"], registry=registry
+        )
+        self._found = Counter(
+            "relance_findings", "Findings stored", ["detector", "kind", "certainty"], registry=registry
+        )
         self._providers = ProviderMetrics(parts.live, registry)
 
     async def start(self) -> None:
@@ -98,6 +104,9 @@ class Metrics:
         match event:
             case e.IncidentOpened():
                 self._opened.inc()
+            case e.FindingReported():
+                found = event.finding
+                self._found.labels(found.detector, found.kind.value, found.certainty.value).inc()
             case e.AdviceIssued():
                 self._advice.labels(event.advice.action.value, str(event.advice.hold).lower()).inc()
             case e.ActionEnded():
@@ -125,7 +134,10 @@ class Metrics:
         self._overdue.set(len(await history.due(now)))
         self._streams.set(self._feeds.open)
         self._providers.look()
+        self._lost.clear()
         for row in await self._parts.queries().stages():
+            for source, _ in row.lost_sources:
+                self._lost.labels(row.cluster, source).set(1)
             stage = row.setting.stage if row.setting else Stage.OBSERVE
             self._stage.labels(row.cluster).set(stage.rank)
             self._storm.labels(row.cluster).set(row.storm_is_open)

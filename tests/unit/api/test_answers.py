@@ -198,9 +198,22 @@ async def test_metrics_count_what_happens_after_the_start_and_show_what_is() -> 
     assert sample(after, "relance_incidents_opened_total") == 1
     assert 'relance_incidents_closed_total{domain="hardware",end="recovered"} 1.0' in after
     assert 'relance_act_seconds_sum{domain="hardware"} 4.5' in after
+    assert sample(after, "relance_findings_total") >= 1
     assert 'relance_advice_total{action="restart_excluding",hold="false"} 1.0' in after
     assert 'relance_actions_total{end="succeeded"} 1.0' in after
     assert sample(after, "relance_history_position") == sample(after, "relance_metrics_position")
+
+
+async def test_metrics_show_a_lost_source_while_it_is_lost() -> None:
+    made = await world()
+    app = made.app()
+    lost = e.SourceLost(cluster="alpha", source="loki", reason="no answer", at=values.NOON)
+    async with made.client(TokenRole.VIEWER) as client:
+        client._transport.app = app  # type: ignore[attr-defined]  # noqa: SLF001 - one application for all scrapes
+        await made.append(Stream.of_cluster("alpha"), lost)
+        assert 'relance_source_lost{cluster="alpha",source="loki"} 1.0' in (await client.get("/metrics")).text
+        await made.append(Stream.of_cluster("alpha"), e.SourceBack(cluster="alpha", source="loki", at=values.NOON))
+        assert sample((await client.get("/metrics")).text, "relance_source_lost") == 0
 
 
 async def test_the_first_start_writes_an_admin_token_that_only_its_owner_reads(tmp_path: Path) -> None:
