@@ -13,6 +13,7 @@ from relance.api.access import Parts, Reporter
 from relance.api.answering import answer
 from relance.api.schemas import OrdersQuestion
 from relance.domain.advice import Claim, StepRecord
+from relance.domain.collecting import EvidenceClaim, EvidenceReport
 from relance.domain.encoding import EncodingError, decode
 from relance.domain.keys import AttemptKey
 from relance.domain.observations import SightReport, WatcherBatch
@@ -79,6 +80,19 @@ async def claim(_: Reporter, parts: Parts, request: Request) -> JSONResponse:
 async def record(_: Reporter, parts: Parts, request: Request) -> JSONResponse:
     """A step of a preparation or transaction (StepRecord)."""
     await parts.backend.record(await _value(request, StepRecord))
+    return answer({})
+
+
+@router.post("/evidence/claim")
+async def claim_evidence(_: Reporter, parts: Parts, request: Request) -> JSONResponse:
+    """Begin to collect evidence of a suspected hang (EvidenceClaim, answered with ClaimReply)."""
+    return answer(await parts.backend.claim_evidence(await _value(request, EvidenceClaim)))
+
+
+@router.post("/evidence")
+async def record_evidence(_: Reporter, parts: Parts, request: Request) -> JSONResponse:
+    """What would be run for evidence, or what came of it (EvidenceReport)."""
+    await parts.backend.record_evidence(await _value(request, EvidenceReport))
     return answer({})
 
 

@@ -20,6 +20,7 @@ from relance.client.exchanges import (
     value_of,
 )
 from relance.domain.advice import Claim, ClaimReply, StepRecord
+from relance.domain.collecting import EvidenceClaim, EvidenceReport
 from relance.domain.encoding import encode
 from relance.domain.keys import AttemptKey
 from relance.domain.observations import SightReport, WatcherBatch
@@ -88,6 +89,13 @@ class HttpBackend:
 
     async def record(self, step: StepRecord) -> None:
         await self._data(await self._post("/record", step))
+
+    async def claim_evidence(self, claim: EvidenceClaim) -> ClaimReply:
+        reply: ClaimReply = await self._value(ClaimReply, await self._post("/evidence/claim", claim, tries=1))
+        return reply
+
+    async def record_evidence(self, report: EvidenceReport) -> None:
+        await self._data(await self._post("/evidence", report))
 
     async def wait(self, after: int, timeout_s: float) -> int:
         ends = self._clock.monotonic() + timeout_s

@@ -14,6 +14,7 @@ from typing import get_args
 from relance.domain.advice import ActionEnd, ActionKind, Advice, Effect
 from relance.domain.attempt_events import AttemptEnded, AttemptMeasured, AttemptStarted
 from relance.domain.clocks import Milestones, Stamp
+from relance.domain.collecting_events import EvidenceCollected, EvidenceFailed, EvidencePrepared, EvidenceStarted
 from relance.domain.findings import Finding
 from relance.domain.fleet_events import (
     ControllerStarted,
@@ -57,6 +58,10 @@ __all__ = [
     "ClusterEvent",
     "ControllerStarted",
     "Event",
+    "EvidenceCollected",
+    "EvidenceFailed",
+    "EvidencePrepared",
+    "EvidenceStarted",
     "ExclusionEnded",
     "FindingAttached",
     "FindingReported",
@@ -364,6 +369,7 @@ JobEvent = (
     | FindingReported | IncidentOpened | FindingAttached | VerdictReached | OpinionGiven | AdviceIssued | AdviceApproved
     | AdviceDenied | ActionPrepared | ActionStarted | ActionStepped | ActionSucceeded | ActionFailed | ActionUnknown
     | ActionAbandoned | AttemptRestarted | ProgressResumed | IncidentClosed | OutsideChangeSeen | AttachmentKept
+    | EvidencePrepared | EvidenceStarted | EvidenceCollected | EvidenceFailed
 )  # fmt: skip
 NodeEvent = NodeChanged | NodeSuspected | NodeExcluded | ExclusionEnded
 ClusterEvent = (

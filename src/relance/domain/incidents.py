@@ -10,6 +10,7 @@ from enum import Enum
 from relance.domain import events as e
 from relance.domain.advice import ActionKind, Advice, Effect
 from relance.domain.clocks import Milestones, Stamp
+from relance.domain.collecting_events import Collecting, with_evidence
 from relance.domain.faults import Remedy
 from relance.domain.keys import AttemptKey
 from relance.domain.ledgers import Verb
@@ -71,6 +72,10 @@ TRANSITIONS: Mapping[type, Mapping[IncidentState, IncidentState]] = {
     e.AttemptRestarted: _to(S.RUNNING, *_BEFORE_ACTION, S.ACTING, S.UNSETTLED, S.SETTLED),
     e.ProgressResumed: _stay(S.RUNNING),
     e.IncidentClosed: _to(S.CLOSED, *_ALIVE),
+    e.EvidencePrepared: _stay(*_ALIVE),
+    e.EvidenceStarted: _stay(*_ALIVE),
+    e.EvidenceCollected: _stay(*_ALIVE, S.CLOSED),
+    e.EvidenceFailed: _stay(*_ALIVE, S.CLOSED),
 }
 """For each event of an incident: from which state it leads to which. Anything else is impossible."""
 
@@ -162,6 +167,8 @@ class Incident:
     effect: Effect | None = None
     """The newest effect prepared for the advice in force."""
     action: Action | None = None
+    evidence: tuple[Collecting, ...] = ()
+    """What was collected of its silences by a site's command, oldest first."""
     next_attempt: AttemptKey | None = None
     resumed_step: int | None = None
     beyond: bool = False
@@ -270,6 +277,8 @@ def _apply(incident: Incident, event: e.JobEvent) -> Incident:  # noqa: C901, PL
             return replace(incident, next_attempt=event.attempt, times=replace(times, running=event.at))
         case e.ProgressResumed():
             return _resumed(incident, event)
+        case e.EvidencePrepared() | e.EvidenceStarted() | e.EvidenceCollected() | e.EvidenceFailed():
+            return replace(incident, evidence=with_evidence(incident.evidence, event))
         case e.IncidentClosed():
             return replace(incident, end=event.end, end_reason=event.reason, ended_at=event.at)
         case _:

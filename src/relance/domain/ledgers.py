@@ -13,6 +13,7 @@ from datetime import datetime
 from enum import Enum
 
 from relance.domain.advice import ActionEnd, ActionKind, Advice, Effect
+from relance.domain.collecting import CollectionBegan, CollectionEnded, CollectionRecord, CollectionReported
 from relance.domain.stages import EndRunning
 from relance.domain.views import JobState
 
@@ -184,7 +185,10 @@ class Reported:
     at: datetime
 
 
-Entry = Opened | Taken | LetGo | Decided | Began | Intended | Did | Noted | Parked | Ended | Reported
+Entry = (
+    Opened | Taken | LetGo | Decided | Began | Intended | Did | Noted | Parked | Ended | Reported
+    | CollectionBegan | CollectionEnded | CollectionReported
+)  # fmt: skip
 Story = Did | Noted | Ended
 """What is reported to the server, one step each."""
 
@@ -248,6 +252,8 @@ class LedgerState:
     parked: Mapping[str, Parked] = field(default_factory=dict)
     actions: Mapping[str, ActionRecord] = field(default_factory=dict)
     """Every action that is open or not wholly reported, by id."""
+    collections: Mapping[str, CollectionRecord] = field(default_factory=dict)
+    """Every command for evidence of which the server does not know yet what came of it, by key."""
 
     @property
     def open_actions(self) -> tuple[ActionRecord, ...]:
@@ -292,6 +298,8 @@ def apply(state: LedgerState, entry: Entry) -> LedgerState:
             return replace(state, actions={**state.actions, entry.action_id: known})
         case Intended() | Did() | Noted() | Ended() | Reported():
             return _apply_to_action(state, entry)
+        case CollectionBegan() | CollectionEnded() | CollectionReported():
+            return replace(state, collections=_collections(state.collections, entry))
 
 
 def compacted(state: LedgerState, keep_decided_since: datetime, at: datetime) -> tuple[Entry, ...]:
@@ -307,6 +315,8 @@ def compacted(state: LedgerState, keep_decided_since: datetime, at: datetime) ->
     found += [entry for entry in state.parked.values() if entry.until >= keep_decided_since]
     for record in state.actions.values():
         found += _entries_of(record)
+    for collection in state.collections.values():
+        found += [collection.began, *([collection.ended] if collection.ended is not None else [])]
     return tuple(found)
 
 
@@ -322,6 +332,16 @@ def _apply_to_action(state: LedgerState, entry: Intended | Did | Noted | Ended |
     if not record.is_open and not record.unreported:
         return replace(state, actions={key: item for key, item in state.actions.items() if key != entry.action_id})
     return replace(state, actions={**state.actions, entry.action_id: record})
+
+
+def _collections(
+    known: Mapping[str, CollectionRecord], entry: CollectionBegan | CollectionEnded | CollectionReported
+) -> Mapping[str, CollectionRecord]:
+    if isinstance(entry, CollectionBegan):
+        return {**known, entry.key: known.get(entry.key) or CollectionRecord(began=entry)}
+    if isinstance(entry, CollectionReported):
+        return {key: item for key, item in known.items() if key != entry.key}
+    return {key: replace(item, ended=entry) if key == entry.key else item for key, item in known.items()}
 
 
 def _with(record: ActionRecord, entry: Intended | Did | Noted | Ended | Reported) -> ActionRecord:

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from relance.domain import events as e
 from relance.domain.advice import Exclusion
+from relance.domain.collecting import Silence, silence_of
 from relance.domain.fleet import Storm
 from relance.domain.incidents import Incident, evolve, open_incident
 from relance.domain.keys import AttemptKey, JobKey
@@ -58,6 +59,8 @@ class JobRecord:
     attempts: tuple[AttemptRecord, ...] = ()
     incidents: tuple[Incident, ...] = ()
     finding_ids: frozenset[str] = frozenset()
+    silences: tuple[Silence, ...] = ()
+    """What hang detectors told, oldest first; the newest 20."""
     outside: tuple[str, ...] = ()
     """What others did, as `change: detail`, so that the same thing is recorded once."""
     requeues: tuple[tuple[datetime, str | None], ...] = ()
@@ -197,7 +200,9 @@ def _apply_job(record: JobRecord, event: e.JobEvent) -> JobRecord:  # noqa: PLR0
         case e.AttemptMeasured():
             return _with_attempt(record, event.attempt, measure=event)
         case e.FindingReported():
-            return replace(record, finding_ids=record.finding_ids | {event.finding.id})
+            silence = silence_of(event.finding)
+            silences = (*record.silences[-19:], silence) if silence is not None else record.silences
+            return replace(record, finding_ids=record.finding_ids | {event.finding.id}, silences=silences)
         case e.IncidentOpened():
             return replace(record, incidents=(*record.incidents, open_incident(event)))
         case e.OutsideChangeSeen():

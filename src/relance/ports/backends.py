@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Protocol
 
 from relance.domain.advice import Advice, Claim, ClaimReply, Lease, StepRecord
+from relance.domain.collecting import EvidenceClaim, EvidenceOrder, EvidenceReport
 from relance.domain.incidents import Action
 from relance.domain.keys import AttemptKey
 from relance.domain.observations import SightReport, WatcherBatch
@@ -52,6 +53,8 @@ class Orders:
     position: int
     acting: tuple[str, ...] = ()
     """Keys of attempts whose job is effectively at `act`: what the controller's ledger notes as taken."""
+    evidence: tuple[EvidenceOrder, ...] = ()
+    """Suspected hangs of which evidence may be collected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +99,14 @@ class Backend(Protocol):
 
     async def record(self, step: StepRecord) -> None:
         """Report a step of a preparation or transaction; idempotent."""
+        ...
+
+    async def claim_evidence(self, claim: EvidenceClaim) -> ClaimReply:
+        """Begin to collect evidence: stage, lease, permit, and that no step has come since are checked at once."""
+        ...
+
+    async def record_evidence(self, report: EvidenceReport) -> None:
+        """Report what would be run for evidence, or what came of it; idempotent."""
         ...
 
     async def wait(self, after: int, timeout_s: float) -> int:

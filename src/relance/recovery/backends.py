@@ -11,6 +11,7 @@ from typing import ParamSpec, TypeVar
 
 from relance.domain import events as e
 from relance.domain.advice import Claim, ClaimReply, Lease, StepRecord
+from relance.domain.collecting import EvidenceClaim, EvidenceOrder, EvidenceReport
 from relance.domain.incidents import Incident
 from relance.domain.keys import AttemptKey
 from relance.domain.observations import SightReport, WatcherBatch
@@ -33,6 +34,7 @@ from relance.ports.histories import (
 from relance.recovery.acting import Actors
 from relance.recovery.assigning import assignment, followed, runs_or_ended_lately, view_of
 from relance.recovery.claims import Counter, action_id, incident_of, permits, refusal, started, unique_key
+from relance.recovery.evidence_desks import EvidenceDesk, TraceRules
 from relance.recovery.habits import Habits
 from relance.recovery.intake import finding_events
 from relance.recovery.live import Bell, Live
@@ -71,8 +73,10 @@ def _answering(
 class LocalBackend:
     """Implements `relance.ports.backends.Backend` over a history and the recovery loop."""
 
-    def __init__(self, history: History, live: Live, loop: Loop, site: Site, clock: Clock) -> None:
-        """Take the parts; `loop` is woken by whatever is appended."""
+    def __init__(
+        self, history: History, live: Live, loop: Loop, site: Site, clock: Clock, trace_rules: TraceRules = tuple
+    ) -> None:
+        """Take the parts; `loop` is woken by whatever is appended, `trace_rules` give evidence its meaning."""
         self._history = history
         self._live = live
         self._loop = loop
@@ -81,6 +85,7 @@ class LocalBackend:
         self._bell = Bell()
         self._reporting = Reporting(history, live, loop, clock)
         self._actors = Actors(history)
+        self._evidence = EvidenceDesk(history, live, site, clock, trace_rules)
         self._habits = Habits(history)
         history.subscribe(self._appended)
         history.subscribe(loop.heard)
@@ -104,7 +109,8 @@ class LocalBackend:
             if followed(view, stage, rules, now):
                 made = assignment(record, view, rules, await self._loop.progress_of(record))
                 habit = await self._habits.of(record, now)
-                found.append(replace(made, start_before_s=habit.start_s, pause_before_s=habit.pause_s))
+                shown = self._evidence.shown(record, made.attempt)
+                found.append(replace(made, start_before_s=habit.start_s, pause_before_s=habit.pause_s, collected=shown))
         self._live.followed[cluster] = len(found)
         self._live.watched_at[cluster] = now
         return Assignments(assignments=tuple(found), position=position, as_of=now)
@@ -163,6 +169,7 @@ class LocalBackend:
         report = self._live.reports.get(cluster)
         exclusions = active_exclusions(await self._history.nodes(cluster), now)
         found: list[Order] = []
+        evidence: list[EvidenceOrder] = []
         for row in await self._history.incidents(open_only=True, cluster=cluster, limit=10_000):
             record = (await self._history.load(Stream.of_job(row.job))).record
             if not isinstance(record, JobRecord):
@@ -171,8 +178,9 @@ class LocalBackend:
             view = view_of(report, row.job)
             made = order(record, row.incident, job_stage(record, stages, rules, now, view), view, ours)
             found += [made] if made is not None else []
+            evidence += self._evidence.orders(record, row.incident.id, stages, now)
         acting = await self._acting(report, stages, now)
-        return Orders(lease=lease, orders=tuple(found), position=position, acting=acting)
+        return Orders(lease=lease, orders=tuple(found), position=position, acting=acting, evidence=tuple(evidence))
 
     @_answering
     async def claim(self, claim: Claim) -> ClaimReply:
@@ -250,6 +258,16 @@ class LocalBackend:
                 return
         message = f"{stream} is too busy"
         raise BackendUnavailableError(message)
+
+    @_answering
+    async def claim_evidence(self, claim: EvidenceClaim) -> ClaimReply:
+        """Let the site's command be run for one silence, if the job has not gone on."""
+        return await self._evidence.claim(claim)
+
+    @_answering
+    async def record_evidence(self, report: EvidenceReport) -> None:
+        """Store what would be run, or what came of it."""
+        await self._evidence.record(report, self._stage_of)
 
     @_answering
     async def wait(self, after: int, timeout_s: float) -> int:

@@ -21,6 +21,7 @@ from relance.domain.verdicts import CaseFile, EarlierAttempt, FleetSign, Suspect
 from relance.domain.views import ClusterReport, JobState, JobView
 from relance.ports.histories import IncidentRow
 from relance.recovery.assigning import rank_to_node, view_of
+from relance.recovery.collecting import collected_hits
 from relance.recovery.sites import ClusterRules
 from relance.recovery.verify import Evidence
 
@@ -118,6 +119,7 @@ def case_file(situation: Situation, record: JobRecord, incident: Incident) -> Ca
         fleet=tuple(sign for sign in situation.fleet if sign.incident_id != incident.id),
         coverage=situation.coverage,
         progress=situation.progress.get(incident.attempt),
+        signs=collected_hits(record, incident.attempt, situation.progress.get(incident.attempt)),
     )
 
 

@@ -124,7 +124,10 @@ def _entry(recorded: Recorded) -> Entry:
         quotes = tuple(quote_of(hit) for hit in event.finding.hits[:_QUOTES_PER_ENTRY])
     elif isinstance(event, e.VerdictReached):
         quotes = tuple(quote_of(hit) for hit in event.verdict.evidence[:_QUOTES_PER_ENTRY])
-    effect = event.effect if isinstance(event, e.ActionPrepared | e.ActionStarted) else None
+    elif isinstance(event, e.EvidenceCollected | e.EvidenceFailed):
+        quotes = tuple(quote_of(hit) for hit in event.hits[:_QUOTES_PER_ENTRY])
+    shows_commands = e.ActionPrepared | e.ActionStarted | e.EvidencePrepared | e.EvidenceStarted
+    effect = event.effect if isinstance(event, shows_commands) else None
     return Entry(
         position=recorded.position,
         at=telling.at or recorded.recorded_at,

@@ -8,6 +8,7 @@ from typing import assert_never
 
 from relance.attribution import faults_sentence
 from relance.domain import events as e
+from relance.domain.collecting_events import EvidenceEvent
 from relance.domain.findings import Certainty, FindingKind
 from relance.domain.verdicts import Opinion
 from relance.recovery import wordings
@@ -65,6 +66,8 @@ def _job(event: e.JobEvent) -> Telling:  # noqa: C901, PLR0911, PLR0912 - one ca
             return _opinion(event.opinion)
         case e.AttemptRestarted() | e.ProgressResumed():
             return _proof(event)
+        case e.EvidencePrepared() | e.EvidenceStarted() | e.EvidenceCollected() | e.EvidenceFailed():
+            return _evidence(event)
         case e.AdviceIssued() | e.AdviceApproved() | e.AdviceDenied() | e.ActionPrepared():
             return _advice(event)
         case _:
@@ -181,6 +184,24 @@ def _advice(event: e.AdviceIssued | e.AdviceApproved | e.AdviceDenied | e.Action
         case e.ActionPrepared():
             title = f"Action prepared at stage {event.stage.value}"
             return Telling(title=title, detail=event.effect.summary, at=event.at)
+
+
+def _evidence(event: EvidenceEvent) -> Telling:
+    match event:
+        case e.EvidencePrepared():
+            detail = event.effect.summary
+            if not event.switched_on:
+                detail += "; the site has not switched it on (evidence.collect)"
+            return Telling(title=f"Evidence could be collected (stage {event.stage.value})", detail=detail, at=event.at)
+        case e.EvidenceStarted():
+            return Telling(
+                title="Collecting evidence of the hang", detail=event.effect.summary, at=event.at, who=event.holder
+            )
+        case e.EvidenceCollected() | e.EvidenceFailed():
+            title = "Evidence collected" if isinstance(event, e.EvidenceCollected) else "Collecting evidence failed"
+            ran = f"{event.size_bytes} bytes in {event.took_s:.1f} s"
+            parts = [event.reason, ran, *(event.notes or ("nothing was read of it",))]
+            return Telling(title=title, detail="; ".join(part for part in parts if part), at=event.at)
 
 
 def _action(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from relance.domain.advice import ActionEnd, Claim, ClaimReply, Lease, StepRecord
+from relance.domain.collecting import EvidenceClaim, EvidenceOrder, EvidenceReport
 from relance.domain.events import ACTION_ENDS
 from relance.domain.incidents import Action
 from relance.domain.keys import AttemptKey, stable_id
@@ -39,6 +40,10 @@ class ScriptedBackend:
         self.steps: dict[str, StepRecord] = {}
         self.reports: list[ClusterReport] = []
         self.sights: list[SightReport] = []
+        self.evidence: dict[str, EvidenceOrder] = {}
+        """The orders for evidence, by key."""
+        self.evidence_claims: list[EvidenceClaim] = []
+        self.evidence_reports: list[EvidenceReport] = []
         self._clock = clock
         self._orders: dict[str, Order] = {}
         self._position = 0
@@ -100,7 +105,8 @@ class ScriptedBackend:
             granted=self.holder == holder,
         )
         orders = tuple(order for order in self._orders.values() if _is_in_force(order))
-        return Orders(lease=lease, orders=orders, position=self._position, acting=self.acting)
+        evidence = tuple(self.evidence.values())
+        return Orders(lease=lease, orders=orders, position=self._position, acting=self.acting, evidence=evidence)
 
     async def claim(self, claim: Claim) -> ClaimReply:
         self._there()
@@ -133,6 +139,23 @@ class ScriptedBackend:
         order = self._orders.get(key)
         if order is not None and order.action is not None and order.action.id == step.action_id:
             self._orders[key] = replace(order, action=_with_step(order.action, step))
+        self._position += 1
+
+    async def claim_evidence(self, claim: EvidenceClaim) -> ClaimReply:
+        self._there()
+        self.evidence_claims.append(claim)
+        order = self.evidence.get(claim.key)
+        if self.refuses or order is None or order.started_at is not None:
+            return ClaimReply(granted=False, reason=self.refuses or "no such silence", again_in_s=self.again_in_s)
+        self.evidence[claim.key] = replace(order, started_at=self._clock.now(), started_by=claim.holder)
+        self._position += 1
+        return ClaimReply(granted=True, action_id=claim.key)
+
+    async def record_evidence(self, report: EvidenceReport) -> None:
+        self._there()
+        self.evidence_reports.append(report)
+        if report.collected is not None:
+            self.evidence.pop(report.key, None)
         self._position += 1
 
     async def wait(self, after: int, timeout_s: float) -> int:
