@@ -137,7 +137,9 @@ class _Store:
         return None
 
 
-_DEVICE_LABELS = frozenset({"gpu", "device", "port", "uuid", "UUID", "mountpoint", "chip", "interface"})
+_DEVICE_LABELS = frozenset({
+    "gpu", "device", "port", "uuid", "UUID", "mountpoint", "chip", "interface", "namespace", "pod", "container",
+})  # fmt: skip
 
 
 class _Peers:
@@ -154,7 +156,7 @@ class _Peers:
             (int(point.at // PEERS_STEP_S), number, point.at, point.value)
             for number, each in enumerate(self._series)
             for point in each.points
-            if point.value == point.value  # noqa: PLR0124 - no number: it says nothing
+            if point.value == point.value
         )
         steps: dict[int, Standing] = {}
         for index, (step, number, at, value) in enumerate(events):
