@@ -13,6 +13,7 @@ import structlog
 
 from relance.controlling.actions import Actions
 from relance.controlling.beginnings import Beginnings
+from relance.controlling.evidence_runs import EvidenceRuns, RunSettings
 from relance.controlling.leases import HeldLease, renewed
 from relance.controlling.leaves import Standing, leave_to_send
 from relance.controlling.ledger import Ledger, LedgerUnusableError
@@ -52,6 +53,7 @@ class Controller:
         self._clock = clock
         self._holder = settings.holder
         self._pace = settings.pace
+        self._plan = settings.evidence
         self._sight = Sight(scheduler, clock, settings.holder)
         self._reporter = Reporter(backend, ledger, clock)
         self._lease: HeldLease | None = None
@@ -61,6 +63,7 @@ class Controller:
         self._told = asyncio.Event()
         self._actions: Actions | None = None
         self._beginnings: Beginnings | None = None
+        self._evidence: EvidenceRuns | None = None
 
     async def run(self) -> None:
         """Work until cancelled; then give what is under way a moment, and leave the rest to the next start."""
@@ -92,12 +95,22 @@ class Controller:
             holder=self._holder,
             refresh=self.look_and_report,
         )
+        self._evidence = EvidenceRuns(
+            backend=self._backend,
+            sight=self._sight,
+            tools=tools,
+            settings=RunSettings(cluster=setting.cluster, holder=self._holder, plan=self._plan),
+            refresh=self.look_and_report,
+        )
         self._actions.resume_open()
+        self._evidence.resume_open()
 
     async def stop(self) -> None:
         """End: transactions get a moment to reach their end, and are then left to the ledger."""
         if self._actions is not None:
             await self._actions.drain(_DRAIN_S)
+        if self._evidence is not None:
+            await self._evidence.drain()
 
     async def tick(self) -> None:
         """One look, one round of orders, one round of reports; what was begun goes on by itself."""
@@ -151,6 +164,20 @@ class Controller:
             self._note_decided(order)
             problems.append(await self._obey(self._beginnings, order, self._lease))
         self._alarm("begin", "; ".join(problem for problem in problems if problem))
+        await self._collect_evidence(orders, self._lease)
+
+    async def _collect_evidence(self, orders: Orders, lease: HeldLease) -> None:
+        """Show and begin what may be collected of suspected hangs; trouble with it stops nothing else."""
+        if self._evidence is None:
+            return
+        problems = []
+        for order in orders.evidence:
+            try:
+                problems.append(await self._evidence.obey(order, self.standing(), lease))
+            except Exception as error:  # noqa: BLE001 -- whatever it is, the other jobs are still to be served
+                _log.exception("evidence", job=order.raw_id)
+                problems.append(f"evidence of job {order.raw_id}: an error of ours: {type(error).__name__}")
+        self._alarm("evidence", "; ".join(dict.fromkeys(problem for problem in problems if problem)))
 
     async def _obey(self, beginnings: Beginnings, order: Order, lease: HeldLease) -> str:
         """Begin an order as far as may be; one that goes wrong in a way nobody thought of does not stop the others."""
@@ -162,7 +189,10 @@ class Controller:
 
     async def report_steps(self) -> None:
         """Hand the server every step that it does not have."""
-        self._alarm("steps", await self._reporter.flush())
+        problems = [await self._reporter.flush()]
+        if self._evidence is not None:
+            problems.append(await self._evidence.flush())
+        self._alarm("steps", "; ".join(problem for problem in problems if problem))
 
     async def look(self) -> ClusterReport:
         """A whole look for a transaction; jobs keep the dependency they showed. Raises SchedulerSilentError."""

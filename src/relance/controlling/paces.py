@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from relance.controlling.evidence_commands import EvidencePlan
 from relance.domain.limits import Limits
 
 COMMAND_LIMIT_S = 10.0
@@ -52,3 +53,5 @@ class ControllerSettings:
     holder: str
     limits: Limits = field(default_factory=Limits)
     pace: Pace = field(default_factory=Pace)
+    evidence: EvidencePlan = field(default_factory=EvidencePlan)
+    """The site's command for evidence of a suspected hang."""

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Protocol
 
 from relance.domain.advice import Command
+from relance.domain.collecting import Collected
 from relance.domain.views import ClusterReport, JobView
 
 
@@ -58,6 +59,18 @@ class Scheduler(Protocol):
 
     async def send(self, command: Command, time_limit_s: float) -> None:
         """Send a command. Raises SchedulerRefusedError, SchedulerSilentError, JobGoneError."""
+        ...
+
+    def evidence(self, argv: tuple[str, ...]) -> Command:
+        """A site's command for evidence as it is run on this cluster, its step in the job marked as ours."""
+        ...
+
+    async def collect(self, command: Command, time_limit_s: float, most_bytes: int) -> Collected:
+        """Run a site's command for evidence on this host, to its end or its limit.
+
+        Its whole process group is killed at the limit, when an output grows beyond `most_bytes`, and when this call is
+        cancelled. Raises nothing for what the command does.
+        """
         ...
 
     async def changed(self, timeout_s: float) -> None:

@@ -123,6 +123,17 @@ def release(job: str) -> tuple[str, ...]:
     return ("scontrol", "release", job_id(job))
 
 
+def marked_step(argv: tuple[str, ...], name: str) -> tuple[str, ...]:
+    """A command whose `srun` gives its step that name, where the command does not name it itself.
+
+    A step of another name is taken for a person at work in the job. What a script starts has to be named there.
+    """
+    at = next((index for index, word in enumerate(argv) if word.rpartition("/")[2] == "srun"), None)
+    if at is None or any(word.startswith(("--job-name", "-J")) for word in argv[at + 1 :]):
+        return argv
+    return (*argv[: at + 1], f"--job-name={name}", *argv[at + 1 :])
+
+
 def cancel(job: str) -> tuple[str, ...]:
     """End a job for good. 22.05 answers with exit code 0 also for a job that it does not know."""
     return ("scancel", job_id(job))

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 
 from relance.domain.advice import Command
+from relance.domain.collecting import Collected
 from relance.domain.views import ClusterReport, JobView
 from relance.ports.clocks import Clock
 from relance.ports.schedulers import JobGoneError, SchedulerRefusedError, SchedulerSilentError
@@ -70,6 +71,10 @@ class SimulatedScheduler:
         """Serve this cluster."""
         self.faults = Faults()
         self.sent: list[Sent] = []
+        self.collected: list[Command] = []
+        """Every command for evidence that was run."""
+        self.collects = Collected(exit_code=0, stdout=b"what it saw\n", took_s=1.0)
+        self.collecting_s = 1.0
         self._cluster = cluster
         self._clock = clock
         self._read_s: dict[str, float] = {}
@@ -111,6 +116,17 @@ class SimulatedScheduler:
 
     def cancel(self, job: JobView) -> Command:
         return Command(argv=(PROGRAM, "cancel", job.raw_id))
+
+    def evidence(self, argv: tuple[str, ...]) -> Command:
+        return Command(argv=argv)
+
+    async def collect(self, command: Command, time_limit_s: float, most_bytes: int) -> Collected:
+        """What a test says in `collects`, after `collecting_s`; the limit holds here, too."""
+        self.collected.append(command)
+        await self._clock.sleep(min(self.collecting_s, time_limit_s))
+        if self.collecting_s > time_limit_s:
+            return Collected(exit_code=None, took_s=time_limit_s, gave_up=f"no answer within {time_limit_s:g} s")
+        return self.collects
 
     async def send(self, command: Command, time_limit_s: float) -> None:
         if len(command.argv) < 3 or command.argv[0] != PROGRAM:

@@ -10,11 +10,14 @@ from typing import Any
 
 from relance.controllers.local import rows
 from relance.controllers.local.connections import Connection
+from relance.controllers.site_commands import collect
 from relance.domain.advice import Command
+from relance.domain.collecting import Collected
 from relance.domain.limits import Limits
 from relance.domain.views import ClusterReport, JobState, JobView
 from relance.ports.clocks import Clock
 from relance.ports.schedulers import SchedulerRefusedError, SchedulerSilentError
+from relance.slurm.running import Commands
 
 PROGRAM = "relance-local"
 """First word of every command: what would be typed, if the socket had a command line."""
@@ -89,6 +92,12 @@ class LocalScheduler:
     async def send(self, command: Command, time_limit_s: float) -> None:
         op, fields = request_of(command)
         await self._requests.ask(op, time_limit_s, **fields)
+
+    def evidence(self, argv: tuple[str, ...]) -> Command:
+        return Command(argv=argv)
+
+    async def collect(self, command: Command, time_limit_s: float, most_bytes: int) -> Collected:
+        return await collect(Commands(), command, time_limit_s, most_bytes)
 
     async def changed(self, timeout_s: float) -> None:
         wait_s = min(timeout_s, _LONGEST_WAIT_S)

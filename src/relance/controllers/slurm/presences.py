@@ -14,6 +14,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
+from relance.domain.collecting import EVIDENCE_STEP
 from relance.slurm.records import SlurmJob, SlurmStep
 
 _SHELL = re.compile(r"(ba|da|z|k|fi|tc|c)?sh\Z")
@@ -43,7 +44,7 @@ def _at_a_notebook(job: SlurmJob) -> str | None:
 
 
 def _at_a_step(job: SlurmJob, steps: Sequence[SlurmStep]) -> str | None:
-    own = [step for step in steps if not step.is_slurms_own and step.state != "PENDING"]
+    own = [step for step in steps if not step.is_slurms_own and step.state != "PENDING" and step.name != EVIDENCE_STEP]
     for step in own:
         name = PurePosixPath(step.name).name
         if step.user and job.user and step.user != job.user:

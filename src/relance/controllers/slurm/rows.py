@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from relance.controllers.slurm.states import accounted_state, hold_of, job_state, node_state
+from relance.domain.collecting import EVIDENCE_STEP
 from relance.domain.views import JobState, JobView, NodeView, PastAttempt, StepView, Window, Wish
 from relance.slurm.records import AccountedJob, AccountedStep, ExitCode, SlurmJob
 from relance.slurm.site_records import Reservation, SlurmNode
@@ -117,8 +118,8 @@ def past_attempt(row: AccountedJob, restart_count: int, first_submitted_at: date
 
 
 def step_views(steps: Iterable[AccountedStep]) -> tuple[StepView, ...]:
-    """Steps of one attempt as views, in accounting's order."""
-    return tuple(_step_view(step) for step in steps)
+    """Steps of one attempt as views, in accounting's order, but for those in which we collected evidence."""
+    return tuple(_step_view(step) for step in steps if step.name != EVIDENCE_STEP)
 
 
 def node_view(node: SlurmNode) -> NodeView:

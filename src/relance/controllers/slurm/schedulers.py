@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from datetime import datetime
 
+from relance.controllers.site_commands import collect
 from relance.controllers.slurm import orders
 from relance.controllers.slurm.attempts import FIRST_NOT_KNOWN, Attempts, Known
 from relance.controllers.slurm.budgets import Interval
@@ -20,9 +21,11 @@ from relance.controllers.slurm.sites import Site, SiteReader, has_accounting
 from relance.controllers.slurm.states import job_state
 from relance.controllers.slurm.wishes import Wishes
 from relance.domain.advice import Command
+from relance.domain.collecting import EVIDENCE_STEP, Collected
 from relance.domain.views import ClusterReport, JobState, JobView
 from relance.ports.clocks import Clock
 from relance.ports.schedulers import JobGoneError, SchedulerSilentError
+from relance.slurm.commands import marked_step
 from relance.slurm.errors import UnknownJobError
 from relance.slurm.parsing.jobs import pick_job
 from relance.slurm.records import AccountedJob, SlurmJob, SlurmStep
@@ -153,6 +156,12 @@ class SlurmScheduler:
             for raw_id in raw_ids:
                 self._hasten(raw_id, _SENT_S)
                 self._queue.doubt(raw_id)
+
+    def evidence(self, argv: tuple[str, ...]) -> Command:
+        return Command(argv=marked_step(argv, EVIDENCE_STEP))
+
+    async def collect(self, command: Command, time_limit_s: float, most_bytes: int) -> Collected:
+        return await collect(self._settings.commands, command, time_limit_s, most_bytes)
 
     async def changed(self, timeout_s: float) -> None:
         """Slurm tells nobody of a change: what is waited for is the next look, or accounting that lags behind."""
