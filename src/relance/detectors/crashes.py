@@ -16,8 +16,8 @@ from relance.detectors.watched import Watched
 from relance.domain.faults import FaultDomain, Role, Scope
 from relance.domain.findings import Certainty, Finding, FindingKind, RuleHit, Sign
 from relance.domain.keys import stable_id
-from relance.domain.observations import NodeSign, Observation, SeenUpTo
-from relance.domain.progress import Progress, StepSeen
+from relance.domain.observations import Life, NodeSign, Observation, SeenUpTo
+from relance.domain.progress import CheckpointSeen, PhaseSeen, Progress, StepSeen
 
 NAME: Final = "crash"
 STEPS_THAT_CLEAR: Final = 2
@@ -39,6 +39,8 @@ FINDINGS_AT_MOST: Final = 8
 """Of one attempt; the first proof of a death is told in any case."""
 _OPENING: Final = (Role.ROOT, Role.MAYBE, Role.CASCADE)
 _DEATHS: Final = frozenset({Sign.PROCESS_DEATH, Sign.NODE_DOWN})
+_BESIDE: Final = frozenset({Scope.METRICS, Scope.TRACES})
+"""What metrics and traces tell is evidence of a crash, and none of them opens one: lines do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +87,9 @@ def step(
         opened_at, proven_at = state.opened_at or observation.at, state.proven_at or observation.at
         return replace(state, opened_at=opened_at, proven_at=proven_at, signs=signs, clear_steps=0), ()
     if isinstance(observation, StepSeen):
-        return _after_step(state, observation), ()
+        return _after_step(state, observation, progress), ()
+    if isinstance(observation, (CheckpointSeen, PhaseSeen, Life)):
+        return replace(state, rhythm=state.rhythm.marked(observation, progress.phase)), ()
     if isinstance(observation, SeenUpTo):
         quiet_since = now if state.stepped or state.quiet_since is None else state.quiet_since
         seen = replace(state, stepped=False, quiet_since=quiet_since)
@@ -96,7 +100,7 @@ def step(
 def _after_hit(state: CrashState, hit: RuleHit, watched: Watched) -> CrashState:
     signs = watched.signs_of(hit)
     proves = bool(signs & _DEATHS)
-    opens = hit.role in _OPENING or proves
+    opens = _opens(hit, watched)
     return replace(
         state,
         evidence=state.evidence.add(hit),
@@ -107,13 +111,18 @@ def _after_hit(state: CrashState, hit: RuleHit, watched: Watched) -> CrashState:
     )
 
 
-def _after_step(state: CrashState, seen: StepSeen) -> CrashState:
+def _opens(hit: RuleHit, watched: Watched) -> bool:
+    """Whether a hit by itself is a reason to think of a crash."""
+    return (hit.role in _OPENING and hit.scope not in _BESIDE) or bool(watched.signs_of(hit) & _DEATHS)
+
+
+def _after_step(state: CrashState, seen: StepSeen, progress: Progress) -> CrashState:
     """Only a step beyond the highest counts as going on: older ones may come out of a buffer when a process ends."""
     further = state.highest_step is None or seen.step > state.highest_step
     state = replace(
         state,
         stepped=True,
-        rhythm=state.rhythm.after(seen),
+        rhythm=state.rhythm.after(seen, progress.phase),
         highest_step=seen.step if further else state.highest_step,
         last_step_at=seen.at if further else state.last_step_at,
         clear_steps=state.clear_steps + further,
@@ -178,8 +187,10 @@ def _decisive(state: CrashState, watched: Watched) -> dict[str, RuleHit]:
     """The pieces of evidence that are worth a finding of their own, each by what it is, with the hit that shows it."""
     found: dict[str, RuleHit] = {}
     for hit in state.evidence.hits:
-        if hit.scope is Scope.KERNEL and hit.role in CAUSES:
-            found.setdefault(f"kernel {hit.node}", hit)
+        if hit.scope in (Scope.KERNEL, Scope.METRICS) and hit.role in CAUSES:
+            found.setdefault(f"{hit.scope.value} {hit.node}", hit)
+        elif hit.scope in _BESIDE:
+            continue
         elif hit.role is Role.ROOT:
             found.setdefault(f"root {hit.rank}", hit)
         if watched.signs_of(hit) & _DEATHS:
@@ -192,7 +203,7 @@ def _tell(
 ) -> tuple[CrashState, tuple[Finding, ...]]:
     decisive = _decisive(state, watched)
     hits = state.evidence.hits
-    opening = tuple(hit for hit in hits if hit.role in _OPENING or watched.signs_of(hit) & _DEATHS)
+    opening = tuple(hit for hit in hits if _opens(hit, watched))
     certainty = Certainty.CONFIRMED if state.signs & _DEATHS else Certainty.SUSPECTED
     new = [decisive[key] for key in decisive if key not in state.told]
     shown = (*new, *opening, *hits)

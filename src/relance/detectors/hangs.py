@@ -10,22 +10,36 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from relance.detectors.evidence import CAUSES, said, time_of
+from relance.detectors.evidence import CAUSES, position_of, said, time_of
+from relance.detectors.oddities import is_few, odd_nodes, words
+from relance.detectors.patience import allowed_s, learned_s, patience_s, picture_s, start_s
+from relance.detectors.pictures import NONE, Standstill
 from relance.detectors.rhythms import UNKNOWN, Rhythm
 from relance.detectors.watched import Watched
-from relance.domain.faults import Scope
-from relance.domain.findings import Certainty, Finding, FindingKind, RuleHit, Sign
+from relance.domain.faults import Role, Scope
+from relance.domain.findings import Certainty, Finding, FindingKind, OddNode, RuleHit, Sign
 from relance.domain.keys import stable_id
-from relance.domain.observations import Life, NodeSign, Observation
+from relance.domain.observations import DevicePicture, Life, NodeSign, Observation
 from relance.domain.progress import CheckpointSeen, Phase, PhaseSeen, Progress, StepSeen
 
 NAME: Final = "hang"
-PAUSE_TIMES: Final = 1.5
-"""A pause of up to this many times the longest that the attempt got over by itself is no news."""
 HITS_AT_MOST: Final = 10
+SILENT_AT_MOST: Final = 64
+"""So many nodes whose telemetry went silent are told apart."""
 SIGN_STEPS: Final = 2
 """A sign that training went on after for so many steps says nothing about a later silence."""
-_ANNOUNCED: Final = frozenset(set(Phase) - {Phase.UNKNOWN, Phase.TRAINING})
+PICTURES_LATE_S: Final = 300.0
+PICTURES_AFTER_S: Final = 120.0
+"""GPUs are looked at only once a hang is suspected: their picture counts from the last step on if it was there so soon
+after that, or after the suspicion."""
+_HARD: Final = frozenset({Sign.PROCESS_DEATH, Sign.NODE_DOWN, Sign.KERNEL, Sign.DEVICE})
+"""What is no part of anybody's save or first step."""
+_DEATHS: Final = frozenset({Sign.PROCESS_DEATH, Sign.NODE_DOWN})
+_ELSEWHERE: Final = frozenset({
+    "fr_idle_rank", "fr_laggard", "fr_missing_rank", "fr_p2p_gap", "fr_state_mismatch", "ras_collective_stuck",
+    "stack_minority",
+})  # fmt: skip
+"""A rank is not where the others wait; if it is the first one, it may be saving or evaluating."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,8 +47,10 @@ class HangState:
     """What the hang detector knows.
 
     `quiet_since` is the first watermark after the last sign of life; `alive` says that one came since the last
-    watermark. `last` is the position of the last step in its log. `confirmed` are the signs under which a hang was
-    told as confirmed.
+    watermark. `last` is the position of the last step in its log. `signs` are those since the last steps; of these
+    `like_a_save` are the ones that a save by the first rank shows, too. `silent` are the nodes whose telemetry ended.
+    `standstill` is what the GPUs show since the last step. `confirmed` are the signs under which a hang was told as
+    confirmed.
     """
 
     version: int = 1
@@ -45,12 +61,20 @@ class HangState:
     last: str = "start"
     last_step_at: datetime | None = None
     signs: frozenset[Sign] = frozenset()
+    like_a_save: frozenset[Sign] = frozenset()
+    silent: frozenset[str] = frozenset()
     hits: tuple[RuleHit, ...] = ()
+    standstill: Standstill = NONE
     steps_since_sign: int = 0
     suspected: bool = False
     confirmed: frozenset[Sign] = frozenset()
     healed: int = 0
     """How often a suspected hang turned out to be none."""
+
+    @property
+    def is_calm(self) -> bool:
+        """Whether further steps change nothing but what they are counted by."""
+        return not (self.suspected or self.hits or self.signs or self.like_a_save or self.silent)
 
 
 def step(
@@ -58,11 +82,13 @@ def step(
 ) -> tuple[HangState, tuple[Finding, ...]]:
     """The state after an observation, and the findings that come of it. `now` is the watermark."""
     if isinstance(observation, StepSeen):
-        return _after_step(state, observation), ()
+        return _after_step(state, observation, progress), ()
     if isinstance(observation, (CheckpointSeen, PhaseSeen, Life)):
-        return replace(state, alive=True), ()
+        return replace(state, alive=True, rhythm=state.rhythm.marked(observation, progress.phase)), ()
     if isinstance(observation, RuleHit):
         return _after_hit(state, observation, watched), ()
+    if isinstance(observation, DevicePicture):
+        return replace(state, standstill=state.standstill.after(observation)), ()
     if isinstance(observation, NodeSign):
         return replace(state, signs=state.signs | {Sign.NODE_DOWN}, steps_since_sign=0), ()
     changed = state.alive or state.quiet_since is None or progress.phase is not state.phase or watched.is_paused
@@ -70,17 +96,20 @@ def step(
     return _judge(seen, now, watched, progress)
 
 
-def _after_step(state: HangState, seen: StepSeen) -> HangState:
+def _after_step(state: HangState, seen: StepSeen, progress: Progress) -> HangState:
     since_sign = state.steps_since_sign + 1
     over = since_sign >= SIGN_STEPS
     return replace(
         state,
         alive=True,
-        rhythm=state.rhythm.after(seen),
+        rhythm=state.rhythm.after(seen, progress.phase),
         last=f"{seen.file}:{seen.offset}:{seen.step}",
         last_step_at=seen.at,
         signs=frozenset() if over else state.signs,
+        like_a_save=frozenset() if over else state.like_a_save,
+        silent=frozenset() if over else state.silent,
         hits=() if over else state.hits,
+        standstill=NONE,
         steps_since_sign=since_sign,
         suspected=False,
         confirmed=frozenset(),
@@ -90,10 +119,28 @@ def _after_step(state: HangState, seen: StepSeen) -> HangState:
 
 def _after_hit(state: HangState, hit: RuleHit, watched: Watched) -> HangState:
     signs = watched.signs_of(hit)
-    if not signs and not (hit.scope is Scope.KERNEL and hit.role in CAUSES):
+    node = watched.node_of(hit)
+    if hit.scope is Scope.METRICS and node is None:
+        return state  # of a node that is none of the attempt's
+    of_host = hit.scope is Scope.KERNEL and hit.role in CAUSES
+    if not signs and not of_host and not (hit.scope is Scope.METRICS and hit.role is Role.ROOT):
         return state
-    hits = (*state.hits, hit) if len(state.hits) < HITS_AT_MOST else state.hits
-    return replace(state, signs=state.signs | signs, hits=hits, steps_since_sign=0)
+    known = any(position_of(each) == position_of(hit) and each.rank == hit.rank for each in state.hits)
+    silent = {node} if node is not None and Sign.NODE_SILENT in signs else frozenset()
+    return replace(
+        state,
+        signs=state.signs | signs,
+        like_a_save=state.like_a_save - signs if not _may_be_saving(hit) else state.like_a_save | (signs - state.signs),
+        silent=state.silent | silent if len(state.silent) < SILENT_AT_MOST else state.silent,
+        hits=state.hits if known or len(state.hits) >= HITS_AT_MOST else (*state.hits, hit),
+        steps_since_sign=0,
+    )
+
+
+def _may_be_saving(hit: RuleHit) -> bool:
+    """Whether a trace only says that the first rank is elsewhere, which is what a save by that rank looks like."""
+    ranks = hit.captures.get("ranks", "").split(",")
+    return hit.symptom in _ELSEWHERE and (hit.rank == 0 or "0" in ranks)
 
 
 def _judge(
@@ -103,13 +150,14 @@ def _judge(
         return state, ()
     if not progress.steps_seen:
         return _judge_start(state, now, watched, progress)
-    silence_s = _silence_s(state, now, watched)
-    usual_s = state.rhythm.usual_s(progress)
-    signs = _confirming(state, silence_s, watched, usual_s or 0.0)
+    silence_s = (now - state.quiet_since).total_seconds() - allowed_s(state.phase, watched, progress)
+    if silence_s < 0.0:
+        return state, ()
+    signs = _confirming(state, silence_s, now, watched, progress)
     if signs - state.confirmed:
         told = replace(state, suspected=True, confirmed=state.confirmed | signs)
         return told, (_finding(state, now, watched, progress, signs),)
-    if not state.suspected and silence_s >= _patience_s(usual_s, watched, progress):
+    if not state.suspected and silence_s >= patience_s(state.rhythm, state.healed, watched, progress):
         return replace(state, suspected=True), (_finding(state, now, watched, progress, frozenset()),)
     return state, ()
 
@@ -121,7 +169,7 @@ def _judge_start(
     expected = watched.expects_steps or progress.phase is not Phase.UNKNOWN
     if state.suspected or not expected or state.quiet_since is None:
         return state, ()
-    if (now - state.quiet_since).total_seconds() < watched.hang.start_limit_s:
+    if (now - state.quiet_since).total_seconds() < start_s(watched):
         return state, ()
     return replace(state, suspected=True), (_finding(state, now, watched, progress, frozenset()),)
 
@@ -131,34 +179,40 @@ def _is_done(progress: Progress) -> bool:
     return progress.total_steps is not None and progress.step is not None and progress.step >= progress.total_steps
 
 
-def _silence_s(state: HangState, now: datetime, watched: Watched) -> float:
-    """How long there has been no sign of life, in seconds; an announced phase has its own time first."""
-    if state.quiet_since is None:
-        return 0.0
-    since = state.quiet_since
-    if state.phase in _ANNOUNCED:
-        since += timedelta(seconds=watched.hang.phase_limit_s)
-    return (now - since).total_seconds()
-
-
-def _patience_s(usual_s: float | None, watched: Watched, progress: Progress) -> float:
-    """How long a silence is no news, in seconds."""
-    limits = watched.hang
-    if usual_s is None:  # the first steps take as long as they take
-        return limits.phase_limit_s
-    learned_s = min(PAUSE_TIMES * (progress.longest_pause_s or 0.0), limits.phase_limit_s)
-    return max(limits.suspected_min_s, limits.suspected_medians * usual_s, learned_s)
-
-
-def _confirming(state: HangState, silence_s: float, watched: Watched, usual_s: float) -> frozenset[Sign]:
+def _confirming(
+    state: HangState, silence_s: float, now: datetime, watched: Watched, progress: Progress
+) -> frozenset[Sign]:
     """The signs under which so long a silence is a hang for certain."""
     limits = watched.hang
+    usual_s = state.rhythm.usual_s(progress)
+    signed_s = max(limits.signed_min_s, limits.signed_medians * (usual_s or 0.0))
     signs: frozenset[Sign] = frozenset()
-    if silence_s >= max(limits.signed_min_s, limits.signed_medians * usual_s):
-        signs |= state.signs
+    if silence_s >= signed_s:
+        signs |= state.signs & _HARD
+    soft_s = signed_s + limits.phase_limit_s if usual_s is None else signed_s
+    if silence_s >= max(soft_s, learned_s(state.rhythm, state.healed, watched)):
+        few = is_few(len(state.silent), watched)
+        signs |= state.signs - _HARD - state.like_a_save - (frozenset() if few else {Sign.NODE_SILENT})
+    picture_limit_s = picture_s(watched, progress)
+    if silence_s >= picture_limit_s:
+        signs |= state.like_a_save
+        if _stood_s(state, silence_s, now, watched, progress) >= picture_limit_s:
+            signs |= {Sign.GPU_SIGNATURE}
+    if progress.is_learned:  # what was learned to be steps may have been something else that counts
+        signs &= _DEATHS
     if watched.hang_after_s is not None and silence_s >= watched.hang_after_s:
         signs |= {Sign.OWNER_LIMIT}
     return signs
+
+
+def _stood_s(state: HangState, silence_s: float, now: datetime, watched: Watched, progress: Progress) -> float:
+    """For how long the GPUs' pictures show a standstill, as far as it is part of the silence, in seconds."""
+    since = state.standstill.lasts_since(now)
+    if since is None:
+        return 0.0
+    patience = patience_s(state.rhythm, state.healed, watched, progress)
+    late_s = max(PICTURES_LATE_S, patience + PICTURES_AFTER_S)
+    return min(silence_s, (now - since + timedelta(seconds=late_s)).total_seconds())
 
 
 def _finding(state: HangState, now: datetime, watched: Watched, progress: Progress, signs: frozenset[Sign]) -> Finding:
@@ -166,6 +220,7 @@ def _finding(state: HangState, now: datetime, watched: Watched, progress: Progre
     quiet_since = state.quiet_since or now
     symptom_at = min(state.last_step_at, quiet_since) if state.last_step_at is not None else quiet_since
     names = ",".join(sorted(sign.value for sign in signs))
+    odd = odd_nodes(state.hits, state.standstill.odd, watched) if progress.steps_seen else ()
     return Finding(
         id=stable_id("f", watched.attempt, NAME, certainty.value, names, state.last),
         attempt=watched.attempt,
@@ -173,13 +228,14 @@ def _finding(state: HangState, now: datetime, watched: Watched, progress: Progre
         kind=FindingKind.HANG,
         certainty=certainty,
         symptom="hang" if progress.steps_seen else "start_hang",
-        summary=_summary(state, now, progress, signs),
+        summary=_summary(state, now, progress, signs, odd),
         first_evidence_at=min([symptom_at, *(time_of(hit) for hit in state.hits)]) if signs else symptom_at,
         symptom_at=symptom_at,
         hits=state.hits if signs else (),
         counts=_counts(state.hits) if signs else {},
         signs=signs,
         progress=progress,
+        odd=odd,
     )
 
 
@@ -187,12 +243,16 @@ def _counts(hits: tuple[RuleHit, ...]) -> dict[str, int]:
     return {rule: sum(hit.rule == rule for hit in hits) for rule in {hit.rule for hit in hits}}
 
 
-def _summary(state: HangState, now: datetime, progress: Progress, signs: frozenset[Sign]) -> str:
+def _summary(
+    state: HangState, now: datetime, progress: Progress, signs: frozenset[Sign], odd: tuple[OddNode, ...]
+) -> str:
     silent_s = (now - (state.quiet_since or now)).total_seconds()
     after = f"after step {progress.step}" if progress.steps_seen else "and no first step"
-    text = f"no progress for {silent_s:.0f} s {after}"
+    parts = [f"no progress for {silent_s:.0f} s {after}"]
     if Sign.OWNER_LIMIT in signs:
-        text += "; the owner's or site's limit is reached"
-    if state.hits and signs - {Sign.OWNER_LIMIT}:
-        text += f"; {said(state.hits[0])}"
-    return text
+        parts.append("the owner's or site's limit is reached")
+    if Sign.GPU_SIGNATURE in signs:
+        parts.append("all GPUs wait or idle without working")
+    if state.hits and signs - {Sign.OWNER_LIMIT, Sign.GPU_SIGNATURE}:
+        parts.append(said(state.hits[0]))
+    return "; ".join(filter(None, (*parts, words(odd, state.standstill.odd))))

@@ -1,4 +1,7 @@
-"""Node health: a node of the attempt shows a hardware sign while training goes on. Told, never acted on."""
+"""Node health: a node of the attempt shows a sign of failing while training goes on. Told, never acted on.
+
+Some signs call for a node to be left out once the attempt has ended, though none of them justifies ending it.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,8 @@ from typing import Final
 
 from relance.detectors.evidence import position_of, said, time_of
 from relance.detectors.watched import Watched
-from relance.domain.faults import Role, Scope
-from relance.domain.findings import Certainty, Finding, FindingKind, RuleHit
+from relance.domain.faults import FaultDomain, RestartHint, Role, Scope, SuspectKind
+from relance.domain.findings import Certainty, Finding, FindingKind, RuleHit, Sign
 from relance.domain.keys import stable_id
 from relance.domain.observations import Observation
 from relance.domain.progress import Progress, StepSeen
@@ -16,8 +19,13 @@ from relance.domain.progress import Progress, StepSeen
 NAME: Final = "node"
 STEPS_AFTER: Final = 2
 """So many new steps after a sign show that training goes on."""
-FINDINGS_AT_MOST: Final = 8
+FINDINGS_AT_MOST: Final = 16
+OF_A_SYMPTOM: Final = 4
+"""So many nodes are told of with one symptom: what more of them show is nobody's in particular."""
 _WAITING_AT_MOST: Final = 16
+_OF_A_NODE: Final = (SuspectKind.SELF, SuspectKind.BOTH)
+_DOMAINS: Final = (FaultDomain.HARDWARE, FaultDomain.INTERCONNECT, FaultDomain.SYSTEM, FaultDomain.STORAGE)
+_ROLES: Final = (Role.ROOT, Role.MAYBE, Role.CONTEXT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,12 +44,7 @@ def step(
 ) -> tuple[NodeState, tuple[Finding, ...]]:
     """The state after an observation, and the findings that come of it; time has no part in it."""
     if isinstance(observation, RuleHit):
-        wanted = observation.scope is Scope.KERNEL and observation.role is Role.ROOT
-        if not wanted or observation.node not in watched.nodes or _key(observation) in state.told:
-            return state, ()
-        if len(state.waiting) >= _WAITING_AT_MOST or any(_key(hit) == _key(observation) for hit in state.waiting):
-            return state, ()
-        return replace(state, waiting=(*state.waiting, observation), steps=0), ()
+        return _after_hit(state, observation, watched), ()
     if not isinstance(observation, StepSeen):
         return state, ()
     if state.highest_step is not None and observation.step <= state.highest_step:
@@ -49,10 +52,35 @@ def step(
     state = replace(state, highest_step=observation.step, steps=state.steps + 1)
     if not state.waiting or state.steps < STEPS_AFTER:
         return state, ()
-    room = max(FINDINGS_AT_MOST - len(state.told), 0)
-    findings = tuple(_finding(hit, watched, progress) for hit in state.waiting[:room])
+    findings = tuple(_finding(hit, watched, progress) for hit in state.waiting)
     told = state.told | {_key(hit) for hit in state.waiting}
     return replace(state, waiting=(), told=told), findings
+
+
+def calls_for_isolation(hit: RuleHit, watched: Watched) -> bool:
+    """Whether the next attempt is better off without the node, by its rule."""
+    excludes = hit.restart is RestartHint.EXCLUDE and hit.role in (Role.ROOT, Role.MAYBE)
+    return excludes or hit.rule in watched.isolating
+
+
+def _after_hit(state: NodeState, hit: RuleHit, watched: Watched) -> NodeState:
+    if not _is_wanted(hit, watched) or hit.node not in watched.nodes or _key(hit) in state.told:
+        return state
+    if any(_key(each) == _key(hit) for each in state.waiting):
+        return state
+    known = [*state.told, *(_key(each) for each in state.waiting)]
+    full = len(known) >= FINDINGS_AT_MOST or len(state.waiting) >= _WAITING_AT_MOST
+    if full or sum(key.endswith(f" {hit.symptom}") for key in known) >= OF_A_SYMPTOM:
+        return state
+    return replace(state, waiting=(*state.waiting, hit), steps=0)
+
+
+def _is_wanted(hit: RuleHit, watched: Watched) -> bool:
+    if hit.scope is Scope.KERNEL:
+        return hit.role is Role.ROOT
+    if hit.scope is not Scope.METRICS or hit.suspect not in _OF_A_NODE or hit.role not in _ROLES:
+        return False
+    return hit.domain in _DOMAINS or Sign.NODE_SILENT in watched.signs_of(hit)
 
 
 def _key(hit: RuleHit) -> str:
@@ -60,6 +88,8 @@ def _key(hit: RuleHit) -> str:
 
 
 def _finding(hit: RuleHit, watched: Watched, progress: Progress) -> Finding:
+    isolate = (str(hit.node),) if calls_for_isolation(hit, watched) else ()
+    later = "; it is left out of the next attempt if this one ends badly" if isolate else ""
     return Finding(
         id=stable_id("f", watched.attempt, NAME, _key(hit), position_of(hit)),
         attempt=watched.attempt,
@@ -67,11 +97,12 @@ def _finding(hit: RuleHit, watched: Watched, progress: Progress) -> Finding:
         kind=FindingKind.NODE_HEALTH,
         certainty=Certainty.SUSPECTED,
         symptom=hit.symptom,
-        summary=f"{said(hit)}; training goes on",
+        summary=f"{said(hit)}; training goes on{later}",
         first_evidence_at=time_of(hit),
         symptom_at=time_of(hit),
         hits=(hit,),
         counts={hit.rule: 1},
         signs=watched.signs_of(hit),
         progress=progress,
+        isolate=isolate,
     )

@@ -1,4 +1,4 @@
-"""The rhythm of an attempt: how long it usually takes from one report of a step to the next.
+"""The rhythm of an attempt: how long it usually takes from one report of a step to the next, and how long it pauses.
 
 That is not the step time: many programs report every tenth or hundredth step.
 """
@@ -8,56 +8,116 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from statistics import median
 from typing import Final
 
-from relance.domain.progress import Progress, StepSeen
+from relance.domain.observations import Life
+from relance.domain.progress import CheckpointSeen, Phase, PhaseSeen, Progress, StepSeen
 
 GAPS: Final = 8
 """Gaps that the usual one is the median of, so that a pause for a save or an evaluation does not count."""
 GAPS_TO_KNOW: Final = 3
 """With fewer the rhythm is not known: first steps compile, and read for the first time."""
+PAUSE_LEAST_S: Final = 2.0
+"""A shorter pause is none that anybody would wait for."""
+PAUSES: Final = 4
+"""So many of the longest pauses are kept."""
+PAUSES_FOR: Final = timedelta(hours=48)
+"""So long: what comes once a day is learned."""
+ONCE_FOR: Final = timedelta(hours=6)
+"""A pause that came but once counts for so long: a file system that hung yesterday is no reason to wait today."""
+ANNOUNCED: Final = frozenset({
+    Phase.STARTING, Phase.COMPILING, Phase.LOADING, Phase.EVALUATING, Phase.SAVING, Phase.ENDING,
+})  # fmt: skip
+"""Phases in which no step is to be expected: what they last says nothing about a silence that nobody announced."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pause:
+    """A time without a sign of life that nobody had announced, and when it was over."""
+
+    for_s: float
+    at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rhythm:
-    """The last gaps between reports of new steps, in seconds by the times of their lines."""
+    """The last gaps between reports of new steps, in seconds by the times of their lines, and the longest pauses.
+
+    `mark_at` is the last line about a phase or a checkpoint since the last step; `is_excused` says that a phase was
+    announced since then, or a checkpoint folder grew.
+    """
 
     step: int | None = None
     at: datetime | None = None
     gaps_s: tuple[float, ...] = ()
+    mark_at: datetime | None = None
+    is_excused: bool = False
+    pauses: tuple[Pause, ...] = ()
 
-    def after(self, seen: StepSeen) -> Rhythm:
-        """With one more report."""
-        if self.step is None or self.at is None:
-            return replace(self, step=seen.step, at=seen.at)
-        if seen.step == self.step:
+    def after(self, seen: StepSeen, phase: Phase = Phase.TRAINING) -> Rhythm:
+        """With one more report, after which the attempt is in `phase`: a save of that step may be under way."""
+        if self.step is not None and self.at is not None and seen.step == self.step:
             return self
-        gap_s = (seen.at - self.at).total_seconds()
-        known = seen.step > self.step and gap_s >= 0.0
-        gaps_s = (*self.gaps_s, gap_s)[-GAPS:] if known else self.gaps_s
-        return Rhythm(step=seen.step, at=seen.at, gaps_s=gaps_s)
+        gaps_s, pauses = self.gaps_s, self.pauses
+        if self.step is not None and self.at is not None and seen.step > self.step:
+            gap_s = (seen.at - self.at).total_seconds()
+            gaps_s = (*gaps_s, gap_s)[-GAPS:] if gap_s >= 0.0 else gaps_s
+            pauses = self._pauses_with(seen.at)
+        return Rhythm(step=seen.step, at=seen.at, gaps_s=gaps_s, is_excused=phase in ANNOUNCED, pauses=pauses)
 
     def after_all(self, steps: Iterable[StepSeen]) -> Rhythm:
-        """With several more reports: the same as with one after the other."""
-        step, at = self.step, self.at
+        """With several more reports while training goes on: the same as with one after the other."""
+        rhythm, step, at = self, self.step, self.at
+        is_plain = self.mark_at is None and not self.is_excused
         gaps_s = deque(self.gaps_s, GAPS)
         for seen in steps:
-            if step is not None and at is not None:
-                if seen.step == step:
-                    continue
-                gap_s = (seen.at - at).total_seconds()
-                if seen.step > step and gap_s >= 0.0:
-                    gaps_s.append(gap_s)
+            if seen.step == step:
+                continue
+            gap_s = 0.0 if at is None else (seen.at - at).total_seconds()
+            if gap_s > PAUSE_LEAST_S or not is_plain:
+                rhythm = replace(rhythm, step=step, at=at).after(seen)
+                is_plain = True
+            if step is not None and at is not None and seen.step > step and gap_s >= 0.0:
+                gaps_s.append(gap_s)
             step, at = seen.step, seen.at
-        return Rhythm(step=step, at=at, gaps_s=tuple(gaps_s))
+        return replace(rhythm, step=step, at=at, gaps_s=tuple(gaps_s))
+
+    def marked(self, seen: CheckpointSeen | PhaseSeen | Life, phase: Phase) -> Rhythm:
+        """With another sign of life than a step, after which the attempt is in `phase`."""
+        if isinstance(seen, Life):
+            return self if self.is_excused else replace(self, is_excused=True)
+        return replace(self, mark_at=seen.at, is_excused=phase in ANNOUNCED, pauses=self._pauses_with(seen.at))
 
     def usual_s(self, progress: Progress) -> float | None:
         """How long a report usually is in coming, at least a step; None: not known."""
         if len(self.gaps_s) < GAPS_TO_KNOW:
             return None
         return max(median(self.gaps_s), progress.median_step_s or 0.0)
+
+    @property
+    def longest_s(self) -> float:
+        """How long a pause that nobody announces may be expected to last: one of late, or one that came again."""
+        if self.at is None or not self.pauses:
+            return 0.0
+        lengths = sorted(pause.for_s for pause in self.pauses)
+        again = lengths[-2:-1]
+        late = [pause.for_s for pause in self.pauses if self.at - pause.at <= ONCE_FOR]
+        return max((*again, *late), default=0.0)
+
+    def _pauses_with(self, at: datetime) -> tuple[Pause, ...]:
+        """The pauses with the one that a sign of life ends, if it is one that nobody had announced."""
+        since = self.mark_at or self.at
+        if since is None or self.is_excused:
+            return self.pauses
+        for_s = (at - since).total_seconds()
+        if for_s <= PAUSE_LEAST_S:
+            return self.pauses
+        kept = [*(pause for pause in self.pauses if at - pause.at <= PAUSES_FOR), Pause(for_s=for_s, at=at)]
+        if len(kept) > PAUSES:
+            kept.remove(min(kept, key=lambda pause: (pause.for_s, pause.at)))
+        return tuple(kept)
 
 
 UNKNOWN: Final = Rhythm()

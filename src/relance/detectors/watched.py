@@ -14,6 +14,14 @@ _SHIPPED = HangLimits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Meanings:
+    """What rules mean to detectors, by their ids: `Watched.signs` and `Watched.isolating` of all attempts."""
+
+    signs: Mapping[str, frozenset[Sign]] = field(default_factory=dict)
+    isolating: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Watched:
     """One attempt, with the facts and limits that bear on it. Times in seconds.
 
@@ -33,6 +41,10 @@ class Watched:
     expects_steps: bool = False
     has_incident: bool = False
     is_paused: bool = False
+    ranks_per_node: int | None = None
+    start_before_s: float | None = None
+    pause_before_s: float | None = None
+    isolating: frozenset[str] = frozenset()
 
     def signs_of(self, hit: RuleHit) -> frozenset[Sign]:
         """The independent signs that a hit is."""
@@ -41,3 +53,22 @@ class Watched:
     def is_over(self, now: datetime) -> bool:
         """Whether the attempt had ended by then."""
         return self.ended_at is not None and now >= self.ended_at
+
+    def node_of(self, hit: RuleHit) -> str | None:
+        """The attempt's node that a hit is of: by its place, by a host that it names, or by its rank."""
+        if hit.node is not None:
+            return self._named(hit.node)
+        named = self._named(hit.captures.get("node")) or self._named(hit.captures.get("host"))
+        return named if named is not None or hit.rank is None else self._of_rank(hit.rank)
+
+    def _named(self, name: str | None) -> str | None:
+        """The attempt's node of that name, or of its first part."""
+        if name is None or name in self.nodes:
+            return name
+        short = name.partition(".")[0]
+        return short if short in self.nodes else None
+
+    def _of_rank(self, rank: int) -> str | None:
+        """By block distribution over the nodes, as launchers do it; None where that is not known."""
+        index = rank // self.ranks_per_node if self.ranks_per_node else len(self.nodes)
+        return self.nodes[index] if 0 <= index < len(self.nodes) else None

@@ -11,6 +11,7 @@ from relance.detectors import crashes, hangs, nodes, resumes
 from relance.detectors.crashes import CrashState
 from relance.detectors.hangs import HangState
 from relance.detectors.nodes import NodeState
+from relance.detectors.pictures import NONE as NO_STANDSTILL
 from relance.detectors.resumes import ResumeState
 from relance.detectors.watched import Watched
 from relance.domain.findings import Finding
@@ -60,7 +61,7 @@ def watch_steps(state: WatchState, steps: Sequence[StepSeen]) -> WatchState | No
     None where one of these steps may mean more than that training goes on; then they are to be given one by one.
     """
     crash, hang, node = state.crash, state.hang, state.node
-    if not steps or crash.opened_at or crash.evidence.hits or node.waiting or hang.suspected or hang.hits or hang.signs:
+    if not steps or crash.opened_at or crash.evidence.hits or node.waiting or not hang.is_calm:
         return None
     highest, last_at, further = crash.highest_step, crash.last_step_at, 0
     node_highest, node_further = node.highest_step, 0
@@ -86,6 +87,7 @@ def watch_steps(state: WatchState, steps: Sequence[StepSeen]) -> WatchState | No
             rhythm=rhythm if hang.rhythm == crash.rhythm else hang.rhythm.after_all(steps),
             last=f"{last.file}:{last.offset}:{last.step}",
             last_step_at=last.at,
+            standstill=NO_STANDSTILL,
             steps_since_sign=hang.steps_since_sign + len(steps),
             confirmed=frozenset(),
         ),
@@ -110,7 +112,7 @@ def shifted(state: WatchState, by: timedelta) -> WatchState:
             quiet_since=_moved(crash.quiet_since, by),
             told_at=_moved(crash.told_at, by),
         ),
-        hang=replace(hang, quiet_since=_moved(hang.quiet_since, by)),
+        hang=replace(hang, quiet_since=_moved(hang.quiet_since, by), standstill=NO_STANDSTILL),
     )
 
 

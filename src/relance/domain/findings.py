@@ -139,12 +139,22 @@ class Sign(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OddNode:
+    """A node of the attempt that does something else than the others, and the signs by which that shows."""
+
+    node: str
+    by: frozenset[Sign]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """What a detector concludes about one attempt.
 
     `id` is a hash of attempt, detector and evidence position: sent twice, stored once. `first_evidence_at` is the time
     of the first evidence (t_fault unless a fault was injected at a known time); `symptom_at` is when progress stopped.
     `counts` holds the number of hits per rule, also of those left out of `hits`; `ranks` which ranks they are of.
+    `odd` are the nodes that stand out in a hang, the most telling first. `isolate` are nodes that are to be left out
+    once the attempt has ended, though nothing that runs is to be ended for it.
     """
 
     id: str
@@ -162,3 +172,5 @@ class Finding:
     signs: frozenset[Sign] = frozenset()
     coverage: tuple[Coverage, ...] = ()
     progress: Progress | None = None
+    odd: tuple[OddNode, ...] = ()
+    isolate: tuple[str, ...] = ()

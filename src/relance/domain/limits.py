@@ -21,8 +21,14 @@ class HangLimits:
     """How long an attempt may take to its first step."""
     phase_limit_s: float = 1800.0
     """How long an announced save or evaluation may take."""
+    phase_min_s: float = 1200.0
+    """The same, at least, once it is known how long others of its kind took in this attempt."""
+    phase_times: float = 3.0
+    """And in multiples of the longest of them."""
     start_times: float = 3.0
     """An attempt may take this many times as long to its first step as the longest of its workflow took."""
+    start_min_s: float = 300.0
+    """And at least so long: an attempt that loads a checkpoint is later than one that began from nothing."""
     gpu_min_s: float = 1200.0
     """With the GPUs' picture as the only sign: it is that of a save by one rank, too."""
     gpu_pause_times: float = 3.0
@@ -35,10 +41,10 @@ class SlowdownLimits:
 
     share: float = 0.1
     """Steps have to take longer by at least this share than the job's own usual ones."""
-    steps: int = 30
+    steps: int = 40
     """Over at least so many steps."""
-    for_s: float = 120.0
-    """And for at least so long."""
+    for_s: float = 45.0
+    """And for at least so long: short enough to tell within 60 steps of a second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from relance.domain.faults import FaultDomain, RestartHint, Role, SuspectKind
+from relance.domain.findings import Sign
 from relance.rules.entries import Examples, Name, Text, Weight
 from relance.rules.formats import Problem
 from relance.rules.metric_rules import Beneath, Condition, MetricRule, Point, Series, Test
@@ -106,6 +107,8 @@ class MetricEntry(BaseModel):
     device: tuple[str, ...] = ("gpu", "device", "port")
     value_as: Name | None = None
     slow: bool = False
+    signs: frozenset[Sign] = frozenset()
+    isolate: bool = False
 
 
 def metric_rule(entry: MetricEntry, group: str, file: str) -> MetricRule:

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from relance.domain.faults import FaultDomain, RestartHint, Role, SuspectKind
+from relance.domain.findings import Sign
 
 
 class Test(Enum):
@@ -84,8 +85,10 @@ class MetricRule:
     `series` are the names under which exporters give it; `where` are labels that it must have. The condition has to
     hold for `for_s` seconds, or with `throughout` at every sample. `device` names the labels that tell devices of a
     node apart, the first of them that a series has. With `value_as` the value is a capture of that name. `slow` says
-    that it explains slowness, not an end. `hit` and `miss` are small tables of samples, one a line: seconds, node,
-    series (the rule's first if left out), labels as `name=value`, value.
+    that it explains slowness, not an end. `signs` are the independent signs of a dead or stuck attempt that its hits
+    are; only what tells an event is one, not a state that may have lasted for weeks. `isolate` says that the node is to
+    be left out once the attempt has ended, though nothing that runs is to be ended for it. `hit` and `miss` are small
+    tables of samples, one a line: seconds, node, series (the rule's first if left out), labels as `name=value`, value.
     """
 
     id: str
@@ -109,6 +112,8 @@ class MetricRule:
     device: tuple[str, ...] = ("gpu", "device", "port")
     value_as: str | None = None
     slow: bool = False
+    signs: frozenset[Sign] = frozenset()
+    isolate: bool = False
     file: str = ""
 
     @property

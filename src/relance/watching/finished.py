@@ -28,7 +28,7 @@ from relance.watching.evidence.gathering import CaseEvidence
 from relance.watching.evidence.logs import FinishedLog, named
 from relance.watching.evidence.naming import read_name
 from relance.watching.hearing import Ears
-from relance.watching.pipelines import Memory, Pipeline, new_memory, signs_of
+from relance.watching.pipelines import Memory, Pipeline, meanings_of, new_memory
 from relance.watching.runs import PATTERNS, Start, starts_of
 from relance.watching.standstills import standstill_of
 
@@ -111,7 +111,7 @@ def read_finished(
         keep_tail=True,
     )
     scanner = scanner or Scanner(pack)
-    pipeline = Pipeline(scanner, signs_of(pack), HangLimits(), case)
+    pipeline = Pipeline(scanner, meanings_of(pack), HangLimits(), case)
     ears = Ears(now)
     reading = _Reading(pipeline, case, ears, now)
     lines = [log for log in logs if log.scope is not Scope.NOTES]

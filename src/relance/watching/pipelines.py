@@ -10,13 +10,14 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
 
-from relance.detectors.watched import Watched
+from relance.detectors.watched import Meanings, Watched
 from relance.detectors.watches import SINGLE_STEPS, WatchState, counted, shifted, watch, watch_steps
-from relance.domain.findings import Finding, RuleHit, Sign
+from relance.domain.findings import Finding, RuleHit
+from relance.domain.keys import stable_id
 from relance.domain.limits import HangLimits
 from relance.domain.log_texts import LogText
 from relance.domain.observations import Life, LogBlock, Observation, SeenUpTo
-from relance.domain.progress import CheckpointEvent, CheckpointSeen, Progress, ProgressMark, StepSeen
+from relance.domain.progress import CheckpointEvent, CheckpointSeen, Phase, Progress, ProgressMark, StepSeen
 from relance.domain.views import Assignment
 from relance.ports.signals import Signal
 from relance.ports.sources import Reading
@@ -36,6 +37,8 @@ from relance.rules import Pack, Scanner, ScanState
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 """The watermark while nothing has been read to its end."""
 _SAVES = frozenset({CheckpointEvent.BEGUN, CheckpointEvent.DURABLE})
+_COLLECTED_AT_MOST = 512
+"""So many pieces of collected evidence are told apart from those that were weighed already."""
 _PATH_AT_MOST = 4096
 """The longest path that Linux takes (PATH_MAX)."""
 
@@ -56,6 +59,8 @@ class Memory:
     save_folder: str | None = None
     steps_from: frozenset[str] = frozenset()
     """Sources of signals by which steps came."""
+    collected: frozenset[str] = frozenset()
+    """What was collected by a command and has been weighed."""
 
 
 def new_memory(now: datetime) -> Memory:
@@ -87,16 +92,14 @@ class Pipeline:
 
     Args:
         scanner: The compiled rules, shared by all attempts.
-        signs: The independent signs of each rule.
+        meanings: What the hits of each rule mean to detectors.
         limits: The site's limits.
         assignment: What is known of the attempt.
     """
 
-    def __init__(
-        self, scanner: Scanner, signs: Mapping[str, frozenset[Sign]], limits: HangLimits, assignment: Assignment
-    ) -> None:
+    def __init__(self, scanner: Scanner, meanings: Meanings, limits: HangLimits, assignment: Assignment) -> None:
         self._scanner = scanner
-        self._signs = signs
+        self._meanings = meanings
         self._limits = limits
         self.problem = ""
         """What is wrong with the job's own step pattern; the usual ones are read instead."""
@@ -124,6 +127,8 @@ class Pipeline:
             for what in reading.life:
                 memory, found = _observe(memory, Life(at=_latest(memory, seen), what=what), watched)
                 findings += found
+        memory, found = self._weigh(memory, case, watched)
+        findings += found
         mark = min(seen.values(), default=None)
         if mark is not None and mark > memory.watermark:
             memory, found = _observe(memory, SeenUpTo(source="all", at=mark), watched)
@@ -149,14 +154,30 @@ class Pipeline:
             attempt=case.attempt,
             hang=self._limits,
             nodes=case.nodes,
-            signs=self._signs,
+            signs=self._meanings.signs,
+            isolating=self._meanings.isolating,
             ended_at=case.ended_at,
             hang_after_s=case.hang_after_s,
             durable_before=case.durable_before,
             expects_steps=case.progress_pattern is not None or case.step_before is not None,
             has_incident=case.keep_tail,
             is_paused=case.is_paused,
+            ranks_per_node=case.ranks_per_node,
+            start_before_s=case.start_before_s,
+            pause_before_s=case.pause_before_s,
         )
+
+    def _weigh(self, memory: Memory, case: Assignment, watched: Watched) -> tuple[Memory, tuple[Finding, ...]]:
+        """Give the detectors what was collected by a command, each piece once."""
+        findings: list[Finding] = []
+        for hit in case.collected:
+            key = stable_id("c", hit.rule, hit.file, hit.offset, hit.line, hit.node, hit.rank)
+            if key in memory.collected or len(memory.collected) >= _COLLECTED_AT_MOST:
+                continue
+            memory = replace(memory, collected=memory.collected | {key})
+            memory, found = _observe(memory, hit, watched)
+            findings += found
+        return memory, tuple(findings)
 
     def _take_block(self, memory: Memory, block: LogBlock, watched: Watched) -> tuple[Memory, tuple[Finding, ...]]:
         log = LogText(block.data)
@@ -205,7 +226,8 @@ def _observe_all(
         memory, found = _observe(memory, observation, watched)
         findings += found
     rest = [each for each in observations[SINGLE_STEPS:] if isinstance(each, StepSeen)]
-    state = watch_steps(memory.watch, rest)
+    training = memory.progress.progress.phase is Phase.TRAINING
+    state = watch_steps(memory.watch, rest) if training else None
     if state is not None:
         progress = track_steps(memory.progress, rest, memory.progress.progress.as_of)
         return replace(memory, progress=progress, watch=state), tuple(findings)
@@ -215,9 +237,15 @@ def _observe_all(
     return memory, tuple(findings)
 
 
-def signs_of(pack: Pack) -> Mapping[str, frozenset[Sign]]:
-    """The independent signs that hits of each rule are."""
-    return {rule.id: rule.signs for rule in pack.rules if rule.signs}
+def meanings_of(pack: Pack) -> Meanings:
+    """What the hits of each rule mean to detectors."""
+    signs = {rule.id: rule.signs for rule in pack.rules if rule.signs}
+    signs |= {rule.id: rule.signs for rule in pack.derived if rule.signs}
+    signs |= {rule.id: rule.signs for rule in pack.metrics if rule.signs}
+    return Meanings(
+        signs=signs,
+        isolating=frozenset(rule.id for rule in pack.metrics if rule.isolate),
+    )
 
 
 def _observe(memory: Memory, observation: Observation, watched: Watched) -> tuple[Memory, tuple[Finding, ...]]:

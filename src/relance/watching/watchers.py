@@ -23,7 +23,7 @@ from relance.ports.sources import Source
 from relance.rules import EngineMaker, Pack, Scanner
 from relance.watching.attempts import Attempt
 from relance.watching.checkpoints import Checkpoint, from_text
-from relance.watching.pipelines import Pipeline, new_memory, signs_of
+from relance.watching.pipelines import Pipeline, meanings_of, new_memory
 from relance.watching.senses import Senses
 from relance.watching.settings import WatcherSettings
 
@@ -55,7 +55,7 @@ class Watcher:
         self._senses = senses
         self._sources = senses.logs
         self._scanner = Scanner(pack, engine=engine)
-        self._signs = signs_of(pack)
+        self._meanings = meanings_of(pack)
         self._clock = clock
         self._settings = settings
         self._attempts: dict[AttemptKey, Attempt] = {}
@@ -188,7 +188,7 @@ class Watcher:
     async def _begin(self, assignment: Assignment) -> Attempt:
         """Go on from the attempt's checkpoint, or from where the logs of the attempt before it ended."""
         key = assignment.attempt
-        pipeline = Pipeline(self._scanner, self._signs, self._settings.hang, assignment)
+        pipeline = Pipeline(self._scanner, self._meanings, self._settings.hang, assignment)
         checkpoint = from_text(await self._backend.checkpoint(key))
         if checkpoint is None:
             positions: Mapping[str, object] = {}

@@ -122,6 +122,7 @@ def test_an_announced_phase_suspends_the_clock_up_to_its_own_limit(timeline: Tim
 def test_the_clock_begins_anew_when_a_phase_ends(timeline: Timeline) -> None:
     last = timeline.steps(1, 20, 0.0)
     timeline.phase(Phase.SAVING)
+    timeline.see(CheckpointSeen(at=at(last), event=CheckpointEvent.BEGUN, step=20))
     timeline.quiet(last, last + 100, every_s=1)
     timeline.phase(Phase.TRAINING)
     timeline.see(CheckpointSeen(at=at(last + 100), event=CheckpointEvent.DURABLE, step=20))

@@ -1,0 +1,67 @@
+"""Patience: for how long a silence is no news, by the limits and by what the attempt got over before."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from relance.detectors.rhythms import ANNOUNCED, Rhythm
+from relance.detectors.watched import Watched
+from relance.domain.progress import Phase, Progress
+
+PAUSE_TIMES: Final = 1.5
+"""A pause of up to this many times the longest that the attempt got over by itself is no news."""
+MORE_TIMES: Final = 0.5
+PAUSE_TIMES_AT_MOST: Final = 3.0
+"""Each silence that was suspected wrongly, from the second on, makes the factor larger by so much, up to this."""
+LEARNED_TIMES: Final = 5.0
+"""What was learned to be steps may be something else that counts: so many times the usual patience."""
+
+
+def allowed_s(phase: Phase, watched: Watched, progress: Progress) -> float:
+    """How long an announced phase suspends the clock, in seconds; none that is announced: 0.
+
+    A save or an evaluation has as long as others of its kind took in this attempt, some times over.
+    """
+    limits = watched.hang
+    if phase not in ANNOUNCED:
+        return 0.0
+    longest_s = {
+        Phase.SAVING: progress.longest_save_s,
+        Phase.EVALUATING: progress.longest_evaluation_s,
+    }.get(phase)
+    if longest_s is None:
+        return limits.phase_limit_s
+    return max(limits.phase_min_s, limits.phase_times * longest_s)
+
+
+def patience_s(rhythm: Rhythm, wrong: int, watched: Watched, progress: Progress) -> float:
+    """How long a silence in training is no news, in seconds; `wrong` is how many suspicions came to nothing."""
+    limits = watched.hang
+    usual_s = rhythm.usual_s(progress)
+    if usual_s is None:  # the first steps take as long as they take
+        return limits.phase_limit_s
+    least_s = max(limits.suspected_min_s, limits.suspected_medians * usual_s)
+    if progress.is_learned:
+        least_s *= LEARNED_TIMES
+    return max(least_s, learned_s(rhythm, wrong, watched))
+
+
+def learned_s(rhythm: Rhythm, wrong: int, watched: Watched) -> float:
+    """How long the attempt is known to pause without a word, with room, in seconds."""
+    times = min(PAUSE_TIMES + MORE_TIMES * max(0, wrong - 1), PAUSE_TIMES_AT_MOST)
+    return min(times * rhythm.longest_s, watched.hang.phase_limit_s)
+
+
+def start_s(watched: Watched) -> float:
+    """How long an attempt may take to its first step, by how long its workflow's earlier ones took, in seconds."""
+    limits = watched.hang
+    if watched.start_before_s is None:
+        return limits.start_limit_s
+    return max(limits.start_min_s, limits.start_times * watched.start_before_s)
+
+
+def picture_s(watched: Watched, progress: Progress) -> float:
+    """How long a silence has to last before the GPUs' picture alone makes it a hang, in seconds."""
+    limits = watched.hang
+    pause_s = max(progress.longest_pause_s or 0.0, watched.pause_before_s or 0.0)
+    return max(limits.gpu_min_s, limits.gpu_pause_times * pause_s)
