@@ -1,0 +1,1 @@
+"""Signals from Prometheus and VictoriaMetrics."""

@@ -1,0 +1,91 @@
+"""Which node a series is of: by its labels, in the scheduler's words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from relance.rules.metric_queries import Naming
+from relance.sources.metrics.clients import Labels
+
+_REMEMBERED_AT_MOST = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A node, and the label with the value by which the store knows it. `known`: the scheduler has that node."""
+
+    node: str
+    label: str
+    value: str
+    known: bool
+
+
+class Places:
+    """Knows nodes by what labels say of them."""
+
+    def __init__(self, naming: Naming, node_value: str = "{node}") -> None:
+        self._labels = naming.node_labels
+        self._before, _, self._behind = node_value.partition("{node}")
+        self._nodes: frozenset[str] = frozenset()
+        self._short: dict[str, str | None] = {}
+        self._remembered: dict[tuple[str, ...], Place | None] = {}
+
+    def know(self, nodes: Iterable[str]) -> None:
+        """The nodes that the scheduler tells of now."""
+        known = frozenset(nodes)
+        if known == self._nodes:
+            return
+        self._nodes = known
+        self._short = {}
+        for node in known:
+            short = _short(node)
+            self._short[short] = None if short in self._short else node
+        self._remembered = {}
+
+    def place(self, labels: Labels) -> Place | None:
+        """The node of a series; None where no label names one."""
+        key = tuple([labels.get(label, "") for label in self._labels])
+        if key not in self._remembered:
+            if len(self._remembered) >= _REMEMBERED_AT_MOST:
+                self._remembered.clear()
+            self._remembered[key] = self._find(key)
+        return self._remembered[key]
+
+    def _find(self, values: tuple[str, ...]) -> Place | None:
+        told = [(label, value) for label, value in zip(self._labels, values, strict=True) if value]
+        for label, value in told:
+            node = self._known(value)
+            if node is not None:
+                return Place(node, label, value, known=True)
+        return Place(self._inner(told[0][1]), *told[0], known=False) if told else None
+
+    def _known(self, value: str) -> str | None:
+        for text in (self._inner(value), _portless(value)):
+            for name in (text, text.lower()):
+                if name in self._nodes:
+                    return name
+        short = _short(self._inner(value))
+        return self._short.get(short) or self._short.get(short.lower())
+
+    def _inner(self, value: str) -> str:
+        """The part of a value that the template says is the node's name."""
+        for text in (value, _portless(value)):
+            if text.startswith(self._before) and text.endswith(self._behind):
+                inner = text[len(self._before) : len(text) - len(self._behind)]
+                if inner and text is not value:
+                    return inner
+                if inner:
+                    return _portless(inner)
+        return _portless(value)
+
+
+def _portless(value: str) -> str:
+    host, colon, port = value.rpartition(":")
+    return host if colon and port.isdigit() and host else value
+
+
+def _short(name: str) -> str:
+    """A host's name without its domain; an address stays as it is."""
+    first = name.partition(".")[0]
+    return name if first.isdigit() or ":" in name else first
