@@ -83,6 +83,7 @@ def settings_page() -> str:
 _GROUPS: tuple[tuple[type[BaseModel], str], ...] = (
     (settings_module.Settings, "Top level"),
     (settings_module.ClusterSettings, "`clusters`: one entry per cluster"),
+    (settings_module.EvidenceSettings, "`clusters[].evidence`"),
     (settings_module.LocalSchedulerSettings, "`clusters[].scheduler` with `kind: local`"),
     (settings_module.SlurmSchedulerSettings, "`clusters[].scheduler` with `kind: slurm`"),
     (settings_module.ServerSettings, "`server`"),

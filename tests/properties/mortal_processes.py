@@ -18,9 +18,10 @@ from relance.controlling.controller import Controller
 from relance.controlling.ledger import Ledger, LedgerUnusableError
 from relance.controlling.paces import ControllerSettings, Pace
 from relance.domain.advice import Claim, ClaimReply, Command, StepRecord
+from relance.domain.collecting import EvidenceClaim, EvidenceReport
 from relance.domain.keys import AttemptKey
 from relance.domain.ledgers import Entry
-from relance.domain.observations import WatcherBatch
+from relance.domain.observations import SightReport, WatcherBatch
 from relance.domain.streams import Recorded
 from relance.domain.views import ClusterReport, JobView
 from relance.ports.backends import Assignments, Backend, BackendUnavailableError, Orders
@@ -198,6 +199,15 @@ class Wire:
     async def record(self, step: StepRecord) -> None:
         self._overhear(step)
         await self._ask(lambda backend: backend.record(step))
+
+    async def see(self, report: SightReport) -> None:
+        await self._ask(lambda backend: backend.see(report))
+
+    async def claim_evidence(self, claim: EvidenceClaim) -> ClaimReply:
+        return await self._ask(lambda backend: backend.claim_evidence(claim))
+
+    async def record_evidence(self, report: EvidenceReport) -> None:
+        await self._ask(lambda backend: backend.record_evidence(report))
 
     async def wait(self, after: int, timeout_s: float) -> int:
         return await self._ask(lambda backend: backend.wait(after, timeout_s))

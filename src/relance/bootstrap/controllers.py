@@ -13,6 +13,7 @@ from relance.config.settings import LocalSchedulerSettings, SlurmSchedulerSettin
 from relance.controllers.local import LocalScheduler
 from relance.controllers.slurm import SlurmScheduler, SlurmSettings, commands_of
 from relance.controlling.controller import Controller
+from relance.controlling.evidence_commands import EvidencePlan
 from relance.controlling.ledger import Ledger, LedgerUnusableError
 from relance.controlling.paces import ControllerSettings, Pace
 from relance.ports.backends import Backend
@@ -53,7 +54,14 @@ def open_controller(cluster: ClusterSettings, folder: StateFolder, backend: Back
         scheduler=scheduler,
         ledger=ledger,
         clock=clock,
-        settings=ControllerSettings(holder=holder_name(place), limits=cluster.limits, pace=Pace(look_s=cluster.poll_s)),
+        settings=ControllerSettings(
+            holder=holder_name(place),
+            limits=cluster.limits,
+            pace=Pace(look_s=cluster.poll_s),
+            evidence=EvidencePlan(
+                command=cluster.evidence.command, collect=cluster.evidence.collect, limit_s=cluster.evidence.limit_s
+            ),
+        ),
     )
     return ControllerRole(controller=controller, scheduler=scheduler, ledger=ledger)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import os
 import socket
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from relance.api.first_tokens import write_admin_token, write_token
 from relance.bootstrap.providers import open_desks
 from relance.bootstrap.sites import site_of
 from relance.bootstrap.states import StateFolder, database_url, open_state, say_where, session_key
+from relance.bootstrap.watchers import site_pack
 from relance.config import SettingError, Settings
 from relance.config.settings import MungeSettings
 from relance.console.apps import create_console
@@ -120,7 +122,8 @@ async def _wire(
     live.desks = open_desks(settings, clock)
     loop = Loop(history, live, site, clock)
     asker = Asker(history, lambda snapshot, record: loop.gather(snapshot, record, Round()), live.desks, clock)
-    backend = LocalBackend(history, live, loop, site, clock)
+    # Read when there is something to read by them: most clusters collect nothing.
+    backend = LocalBackend(history, live, loop, site, clock, functools.cache(lambda: site_pack(settings).derived))
     parts = ServerParts(
         backend=backend,
         history=history,

@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator, model_validator
 
+from relance.config.evidence import EvidenceSettings
 from relance.config.limits import read_limits
 from relance.config.providers import AttributionSettings
 from relance.config.sources import FilesSettings, LogSourceSettings, MetricStoreSettings
@@ -102,6 +103,8 @@ class ClusterSettings(_Strict):
     """Where jobs' logs are: `files`, `loki`, `victorialogs`; several are read beside each other."""
     metrics: tuple[MetricStoreSettings, ...] = Field(default=(), max_length=8)
     """Where the metrics of nodes and devices are."""
+    evidence: EvidenceSettings = Field(default_factory=EvidenceSettings)
+    """What is collected of a suspected hang before anything is done about it, and whether it is."""
     limits: Limits = Field(default_factory=Limits)
     """The limits of policy and detectors; only what differs from the defaults."""
 

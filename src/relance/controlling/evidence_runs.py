@@ -50,6 +50,8 @@ _VIEW_AGE_S = 4.0
 """Before a claim the cluster is looked at anew when the last look is older: the server refuses stale views."""
 _LOST_AFTER = timedelta(seconds=LIMIT_S + 40.0)
 """So long after its start nobody runs it any more, whoever began it: a controller that lives tells within seconds."""
+_INLINE_BYTES = 65536
+"""Longer outputs are masked in a thread, so that they hold nothing else up."""
 _TIMED_OUT = 124
 """How `timeout` says that it ended the command."""
 
@@ -233,7 +235,8 @@ class EvidenceRuns:
         limit_s = min(self._settings.plan.limit_s, LIMIT_S)
         (command,) = effect.commands
         found = await self._tools.scheduler.collect(command, limit_s, OUTPUT_BYTES)
-        collected = await asyncio.to_thread(_without_secrets, found)
+        is_long = len(found.stdout) + len(found.stderr) > _INLINE_BYTES
+        collected = await asyncio.to_thread(_without_secrets, found) if is_long else _without_secrets(found)
         if collected.exit_code == _TIMED_OUT and not collected.gave_up:
             collected = replace(collected, gave_up=f"it was ended at its limit of {limit_s:.0f} s")
         self._tools.ledger.keep(

@@ -7,6 +7,8 @@ import hashlib
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 
+import structlog
+
 from relance.domain import events as e
 from relance.domain.advice import ClaimReply, Lease
 from relance.domain.collecting import Collected, EvidenceClaim, EvidenceOrder, EvidenceReport
@@ -40,6 +42,7 @@ from relance.traces.hits import TraceRule
 
 TraceRules = Callable[[], Sequence[TraceRule]]
 """What gives the rules that signs of traces are hits of; asked in a thread, when there is something to read."""
+_LOG = structlog.get_logger(__name__)
 _TRIES = 20
 _NAMES = ("output.txt", "stacks.txt", "ncclras.txt")
 """Names under which an output may be a trace: its text says what it is, or the name has to help."""
@@ -144,7 +147,11 @@ class EvidenceDesk:
             return Append(stream=stream, expected_version=version, events=())
         number = 1 + sum(item.ended_at is not None for item in incident.evidence)
         pieces = _pieces(report.collected, f"evidence {number}")
-        hits, notes = await asyncio.to_thread(read_outputs, pieces, self._rules, self._clock.now())
+        try:
+            hits, notes = await asyncio.to_thread(read_outputs, pieces, self._rules, self._clock.now())
+        except Exception as error:  # noqa: BLE001 - what was collected is kept, whatever is wrong with reading it
+            _LOG.exception("evidence not read", key=report.key)
+            hits, notes = (), (f"an error of ours: it could not be read ({type(error).__name__})",)
         return Append(
             stream=stream,
             expected_version=version,

@@ -16,10 +16,11 @@ from pathlib import Path
 
 from relance.controlling.ledger import Ledger
 from relance.domain.advice import Claim, ClaimReply, Command, StepRecord
+from relance.domain.collecting import Collected, EvidenceClaim, EvidenceReport
 from relance.domain.keys import AttemptKey
 from relance.domain.ledger_lines import line_of
 from relance.domain.ledgers import Entry
-from relance.domain.observations import WatcherBatch
+from relance.domain.observations import SightReport, WatcherBatch
 from relance.domain.views import ClusterReport, JobView
 from relance.ports.backends import Assignments, Backend, Orders
 from relance.ports.clocks import Clock
@@ -108,6 +109,13 @@ class FusedScheduler:
                 self._fuse.die()
             await self._inner.send(command, time_limit_s)
 
+    def evidence(self, argv: tuple[str, ...]) -> Command:
+        return self._inner.evidence(argv)
+
+    async def collect(self, command: Command, time_limit_s: float, most_bytes: int) -> Collected:
+        with self._fuse.call("collect"):
+            return await self._inner.collect(command, time_limit_s, most_bytes)
+
     async def changed(self, timeout_s: float) -> None:
         await self._inner.changed(timeout_s)
 
@@ -131,6 +139,9 @@ class FusedBackend:
     async def submit(self, batch: WatcherBatch) -> None:
         await self._inner.submit(batch)
 
+    async def see(self, report: SightReport) -> None:
+        await self._inner.see(report)
+
     async def report(self, report: ClusterReport) -> None:
         with self._fuse.call("report"):
             await self._inner.report(report)
@@ -146,6 +157,14 @@ class FusedBackend:
     async def record(self, step: StepRecord) -> None:
         with self._fuse.call(f"record {step.step}"):
             await self._inner.record(step)
+
+    async def claim_evidence(self, claim: EvidenceClaim) -> ClaimReply:
+        with self._fuse.call("claim evidence"):
+            return await self._inner.claim_evidence(claim)
+
+    async def record_evidence(self, report: EvidenceReport) -> None:
+        with self._fuse.call(f"record evidence {'shown' if report.shown else 'collected'}"):
+            await self._inner.record_evidence(report)
 
     async def wait(self, after: int, timeout_s: float) -> int:
         if self._fuse.is_dead:

@@ -24,7 +24,10 @@ async def life(world: World, fuse: Fuse, duration_s: float, holder: str = HOLDER
         ledger=ledger,
         clock=world.clock,
         settings=ControllerSettings(
-            holder=holder, limits=world.limits, pace=Pace(look_s=5.0, poll_s=0.5, suspicion_s=3.0)
+            holder=holder,
+            limits=world.limits,
+            pace=Pace(look_s=5.0, poll_s=0.5, suspicion_s=3.0),
+            evidence=world.plan,
         ),
     )
     task = asyncio.create_task(controller.run())

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from relance.controlling.controller import Controller
+from relance.controlling.evidence_commands import EvidencePlan
 from relance.controlling.ledger import Ledger
 from relance.controlling.paces import ControllerSettings, Pace
 from relance.domain.advice import Advice
@@ -40,6 +41,7 @@ class World:
         self.backend = ScriptedBackend(self.clock)
         self.folder = folder / "controller"
         self.limits = Limits()
+        self.plan = EvidencePlan()
 
     def play(self, main: Coroutine[Any, Any, T]) -> T:
         """Run a test's story on the virtual time."""
@@ -56,7 +58,7 @@ class World:
             scheduler=self.scheduler,
             ledger=ledger,
             clock=self.clock,
-            settings=ControllerSettings(holder=HOLDER, limits=self.limits, pace=pace),
+            settings=ControllerSettings(holder=HOLDER, limits=self.limits, pace=pace, evidence=self.plan),
         )
 
     async def failed_job(self, **fields: object) -> JobView:
