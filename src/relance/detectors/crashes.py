@@ -40,7 +40,7 @@ FINDINGS_AT_MOST: Final = 8
 _OPENING: Final = (Role.ROOT, Role.MAYBE, Role.CASCADE)
 _DEATHS: Final = frozenset({Sign.PROCESS_DEATH, Sign.NODE_DOWN})
 _BESIDE: Final = frozenset({Scope.METRICS, Scope.TRACES})
-"""What metrics and traces tell is evidence of a crash, and none of them opens one: lines do."""
+"""What metrics and traces tell is evidence of a crash; of them only a fault that befell a device opens one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +113,9 @@ def _after_hit(state: CrashState, hit: RuleHit, watched: Watched) -> CrashState:
 
 def _opens(hit: RuleHit, watched: Watched) -> bool:
     """Whether a hit by itself is a reason to think of a crash."""
-    return (hit.role in _OPENING and hit.scope not in _BESIDE) or bool(watched.signs_of(hit) & _DEATHS)
+    signs = watched.signs_of(hit)
+    told = hit.scope not in _BESIDE or Sign.DEVICE in signs
+    return (hit.role in _OPENING and told) or bool(signs & _DEATHS)
 
 
 def _after_step(state: CrashState, seen: StepSeen, progress: Progress) -> CrashState:
