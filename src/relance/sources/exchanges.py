@@ -86,9 +86,10 @@ class Exchange:
         self.host = httpx2.URL(settings.url).host
         """Who is asked, for people: a path may be secret, too."""
 
-    async def post(self, path: str, form: Mapping[str, str]) -> bytes:
-        """Send a form, as long queries need it. Raises StoreError."""
-        return await self._send(self._client.build_request("POST", self._url + path, data=dict(form)))
+    async def post(self, path: str, form: Mapping[str, str], headers: Mapping[str, str] | None = None) -> bytes:
+        """Send a form, as long queries need it, with more headers where a path has its own. Raises StoreError."""
+        request = self._client.build_request("POST", self._url + path, data=dict(form), headers=dict(headers or {}))
+        return await self._send(request)
 
     async def get(self, path: str, params: Mapping[str, str] | None = None) -> bytes:
         """Ask for something. Raises StoreError."""

@@ -1,0 +1,1 @@
+"""Grafana Loki as a log store."""
