@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import math
-import re
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, tzinfo
 from operator import itemgetter
-from typing import NamedTuple
 
-from relance.domain.log_texts import LogText, line_start
-from relance.domain.log_times import dated
+from relance.domain.log_texts import LogText
 from relance.domain.observations import LogBlock
-from relance.domain.progress import CheckpointEvent, CheckpointSeen, Phase, PhaseSeen, ProgressMark, StepSeen
-from relance.progress.dialects import DIALECTS, Dialect, StepText, Told, without_marks
-from relance.progress.frameworks import FRAMEWORKS
+from relance.domain.progress import ProgressMark
+from relance.progress.dialects import StepText
+from relance.progress.folding import NOTHING_CARRIED, Carried, Fold
+from relance.progress.frameworks import DIALECTS, LEARNED, OWN, marks_of, without_marks
+from relance.progress.learning import NOTHING_LEARNED, Learning, learn, learned_steps
 from relance.progress.marks import LineFinders, MarkFinder, MarkText
 from relance.progress.own_patterns import OwnPattern
-
-_TIME_BYTES = 110
-"""How far before a mark its time may stand."""
-_MOST_DIGITS = 15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +34,16 @@ class ReaderState:
     loaded: bool = False
     counted: int = 0
     """Reports of steps that bear no number, so far."""
+    carried: Carried = NOTHING_CARRIED
+    """What else marks need to know of those before them."""
+    learning: Learning = NOTHING_LEARNED
+    """Lines that may turn out to tell steps, while no dialect is known."""
+
+    @property
+    def learned(self) -> str | None:
+        """What a line looks like whose steps were learned, with `N` for its numbers; None: none are."""
+        shape = self.learning.shape
+        return shape.example if shape is not None and self.dialect == LEARNED else None
 
 
 class ProgressReader:
@@ -56,11 +60,11 @@ class ProgressReader:
 
     def __init__(self, own: str | None = None, *, zone: tzinfo = UTC, finders: LineFinders | None = None) -> None:
         self._zone = zone
-        self._steps: tuple[Dialect, ...] = (
-            (*DIALECTS, *FRAMEWORKS) if own is None else (without_marks("own", OwnPattern(own).find),)
-        )
+        self._has_own = own is not None
+        self._dialects = DIALECTS if own is None else (without_marks(OWN, OwnPattern(own).find),)
+        self._named = {dialect.name: dialect for dialect in self._dialects}
         self._finders = finders
-        self._marks: dict[str, MarkFinder] = {}
+        self._marks: dict[str | None, MarkFinder] = {}
 
     def read(
         self, block: LogBlock, state: ReaderState, log: LogText | None = None
@@ -71,136 +75,58 @@ class ProgressReader:
         """
         log = log or LogText(block.data)
         new_from = len(LogText(block.data[: block.overlap]).text) if block.overlap else 0
-        dialect, steps = self._find_steps(log.text, state.dialect)
-        last = state.step
-        finder = self._marks_of(dialect)
-        others = list(finder.find(log.text))
+        state, steps = self._find_steps(block, log.text, new_from, state)
+        others = list(self._marks_of(state.dialect).find(log.text))
         found: list[tuple[int, StepText | MarkText]] = [*steps, *others]
         if others:
             found.sort(key=itemgetter(0))
-        marks: list[ProgressMark] = []
+        fold = Fold(block, log, self._zone, is_learned=state.dialect == LEARNED)
+        fold.resume(state.carried, state.step, state.counted)
+        fold.load(state.loading_step, state.loading_path, loaded=state.loaded)
         for position, told in found:
-            if position < new_from:
-                continue
-            if not isinstance(told, StepText):
-                state, new = _told(told, _Place(block, log, position, self._zone), state)
-                marks += new
-                last = None
-            elif (step := _whole(told.step) if told.step else state.counted + 1) is not None and step != last:
-                state = state if told.step else replace(state, counted=step)
-                marks.append(_step(told, step, _Place(block, log, position, self._zone)))
-                last = step
-        return replace(state, dialect=dialect, step=last), tuple(marks)
+            if position >= new_from:
+                if isinstance(told, StepText):
+                    fold.take_step(position, told)
+                else:
+                    fold.take_mark(position, told)
+        state = replace(
+            state,
+            step=fold.last,
+            counted=fold.counted,
+            loading_step=fold.loading_step,
+            loading_path=fold.loading_path,
+            loaded=fold.loaded,
+            carried=fold.carried(),
+        )
+        return state, tuple(fold.marks)
 
-    def _marks_of(self, dialect: str | None) -> MarkFinder:
-        """What finds the marks of a dialect; those of all, where it has none of its own or is not known yet."""
-        own = {each.name: each.marks for each in DIALECTS}
-        name = dialect if dialect in own else ""
+    def _marks_of(self, name: str | None) -> MarkFinder:
+        """What finds the marks that count beside the steps of a dialect."""
         if name not in self._marks:
-            every = [mark for marks in own.values() for mark in marks]
-            self._marks[name] = MarkFinder(own[name] if name else every, self._finders)
+            dialect = self._named.get(name or "")
+            self._marks[name] = MarkFinder(marks_of(dialect), self._finders)
         return self._marks[name]
 
-    def _find_steps(self, text: bytes, known: str | None) -> tuple[str | None, list[tuple[int, StepText]]]:
-        """The steps of the known dialect, else of the one whose first step comes first."""
-        tried = [dialect for dialect in self._steps if known is None or dialect.name == known]
-        results = [(dialect.name, list(dialect.find_steps(text))) for dialect in tried or self._steps]
+    def _find_steps(
+        self, block: LogBlock, text: bytes, new_from: int, state: ReaderState
+    ) -> tuple[ReaderState, list[tuple[int, StepText]]]:
+        """The steps of the known dialect, else of the one whose first step comes first, else of learned lines."""
+        known = self._named.get(state.dialect or "")
+        if known is not None:
+            return state, list(known.find_steps(text))
+        results = [(dialect.name, list(dialect.find_steps(text))) for dialect in self._dialects]
         with_steps = [(steps[0][0], name, steps) for name, steps in results if steps]
-        if not with_steps:
-            return known, []
-        _, name, steps = min(with_steps, key=lambda each: each[0])
-        return name, steps
-
-
-_STAMP = re.compile(rb"[^\d\[]{0,2}\d{0,6}[^\d\[]{0,3}\[(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d{6}|\.\d{3})?)\] *")
-"""A time in brackets with nothing before it that could be another one; such as Megatron-LM writes before a step."""
-
-
-class _Place(NamedTuple):
-    """Where a mark stands."""
-
-    block: LogBlock
-    log: LogText
-    position: int
-    zone: tzinfo
-
-    def where(self) -> tuple[datetime, int]:
-        """When it was written, and the byte in the file at which the line begins.
-
-        The time is the one with a full date right before the mark, else that of reading, and never later than that.
-        """
-        block, log, position, zone = self
-        start = line_start(log.text, position)
-        before = log.text[max(start, position - _TIME_BYTES) : position]
-        found = _stamped(before) if zone is UTC else None
-        if found is None:
-            found = dated(before, zone=zone)
-        at = found if found is not None and found < block.read_at else block.read_at
-        return at, block.offset + log.raw_start(start)
-
-
-def _stamped(before: bytes) -> datetime | None:
-    """The time of a stamp that is all there is before a mark; quicker than looking for one in any shape."""
-    stamp = _STAMP.fullmatch(before)
-    if stamp is None:
-        return None
-    try:
-        return datetime.fromisoformat(f"{stamp[1].decode('ascii')}+00:00")
-    except ValueError:
-        return None
-
-
-def _step(told: StepText, step: int, place: _Place) -> StepSeen:
-    _, total, loss, grad_norm, step_time_s, step_time_ms = told
-    time_s = _real(step_time_s)
-    if time_s is None and step_time_ms is not None and (time_ms := _real(step_time_ms)) is not None:
-        time_s = time_ms / 1000.0
-    at, offset = place.where()
-    return StepSeen(
-        at=at,
-        step=step,
-        total=_whole(total),
-        step_time_s=time_s if time_s is not None and 0.0 < time_s < math.inf else None,
-        loss=_real(loss),
-        grad_norm=_real(grad_norm),
-        file=place.block.file,
-        offset=offset,
-    )
-
-
-def _told(mark: MarkText, place: _Place, state: ReaderState) -> tuple[ReaderState, list[ProgressMark]]:
-    step, path = _whole(mark.values.get("step")), _text(mark.values.get("path"))
-    at, _ = place.where()
-    if mark.told is Told.STARTS_AT:
-        starting = PhaseSeen(at=at, phase=Phase.STARTING)
-        if state.loaded or step != 1:
-            return state, [starting]
-        return state, [CheckpointSeen(at=at, event=CheckpointEvent.COLD), starting]
-    if mark.told is Told.LOADING:
-        return replace(state, loading_step=step, loading_path=path), [PhaseSeen(at=at, phase=Phase.LOADING)]
-    if isinstance(mark.told.value, Phase):
-        return state, [PhaseSeen(at=at, phase=mark.told.value)]
-    if mark.told is Told.LOADED:
-        step, path = step if step is not None else state.loading_step, path or state.loading_path
-        state = replace(state, loading_step=None, loading_path=None, loaded=True)
-    return state, [CheckpointSeen(at=at, event=CheckpointEvent(mark.told.value), step=step, path=path)]
-
-
-def _whole(text: bytes | None) -> int | None:
-    digits = text or b""
-    if b"," in digits:
-        digits = digits.replace(b",", b"")
-    return int(digits) if digits.isdigit() and len(digits) <= _MOST_DIGITS else None
-
-
-def _real(text: bytes | None) -> float | None:
-    if not text:
-        return None
-    try:
-        return float(text.replace(b",", b"").rstrip(b".") if b"," in text else text)
-    except ValueError:
-        return None
-
-
-def _text(value: bytes | None) -> str | None:
-    return None if value is None else value.decode("utf-8", "replace")
+        if with_steps:
+            _, name, steps = min(with_steps, key=itemgetter(0))
+            return replace(state, dialect=name, learning=NOTHING_LEARNED), steps
+        if self._has_own:
+            return state, []
+        learning, steps = state.learning, []
+        if learning.shape is not None:
+            steps = list(learned_steps(learning.shape, text))
+        if steps:
+            return replace(state, learning=learning.seen()), steps
+        learning = learn(learning, text[new_from:], block.read_at)
+        if learning.shape is not None and learning.shape is not state.learning.shape:
+            return replace(state, dialect=LEARNED, learning=learning), list(learned_steps(learning.shape, text))
+        return replace(state, learning=learning), []

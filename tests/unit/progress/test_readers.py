@@ -28,6 +28,8 @@ def test_a_megatron_step_is_read_with_all_that_it_says() -> None:
             grad_norm=0.873,
             file="job.log",
             offset=9,
+            throughput=412.7,
+            throughput_unit="TFLOP/s/GPU",
         )
     ]
 
@@ -35,7 +37,16 @@ def test_a_megatron_step_is_read_with_all_that_it_says() -> None:
 def test_a_torchtitan_step_is_read_through_its_colours() -> None:
     text = "x\n" + titan(1320, 12, label="[rank0]:")
     assert read(text) == [
-        StepSeen(at=at(11, 0, 12, 1000), step=1320, loss=6.81234, grad_norm=1.9021, file="job.log", offset=2)
+        StepSeen(
+            at=at(11, 0, 12, 1000),
+            step=1320,
+            loss=6.81234,
+            grad_norm=1.9021,
+            file="job.log",
+            offset=2,
+            throughput=7312.0,
+            throughput_unit="tokens/s/GPU",
+        )
     ]
 
 
