@@ -11,9 +11,18 @@ from relance.rules.needs import Need, Text
 _WORD = re.compile(r"[^\W_]+|[^\w\s]+|_+", re.ASCII)
 _LEAST = 4
 """Shorter pieces of a text are in too many lines; a text that is shorter itself is taken whole."""
+_RARE = 5
+"""So many bytes are rare enough, unless they are in what healthy logs are full of."""
+_LETTERS = re.compile(r"[A-Za-z]+")
+_STEM = 5
+"""Letters of a piece out of a word: several words have it."""
+_ABROAD = re.compile(r"[^\x00-\x7f]+")
+_STEM_ABROAD = 3
 _MOST_WORDS = 4
 _LONGEST = 40
 _OF_HEALTHY_LOGS = (
+    "lm loss: loss scale: number of skipped iterations: number of nan iterations: 'loss': \"loss\": grad norm: "
+    "'grad_norm': global batch size: speed: overflow skipping "
     "info warning root rank step steps train training loss lm_loss grad_norm tokens samples skipped scale batch size "
     "iteration iterations number elapsed time per learning rate consumed global norm memory tflops mfu epoch "
     "learning_rate device devices seconds completed logging log_dist total weights data checkpoint checkpoints ckpt "
@@ -24,10 +33,11 @@ _OF_HEALTHY_LOGS = (
     "default value values directory path cache build python site-packages dataset dataloader dataloaders "
     "token tokenizer tokenizers shard shards throughput reserved allocated allocated_memory update state states "
     "json yaml http https wandb run runs job jobs slurm server client port host hosts address addresses connected "
-    "connection ready gpu gpus driver kernel usb pci systemd service session user users kworker cpu cpus"
+    "connection ready nccl info step 1 file line gpu gpus "
+    "driver kernel usb pci systemd service session user users kworker cpu cpus"
 )
 """Words that lines of healthy jobs and kernels are full of: what is in them is looked for only if all else fails."""
-_COMMON, _SHORT = 60.0, 2.0
+_COMMON = 60.0
 _PER_BYTE = 0.06
 
 
@@ -45,6 +55,11 @@ def cover(needs: Iterable[Need], known: Sequence[Text] = ()) -> tuple[Text, ...]
         ]
         chosen += _greedy(left, folded=folded)
     return tuple(chosen)
+
+
+def is_common(need: Need) -> bool:
+    """Whether there is nothing in a need but what healthy logs are full of."""
+    return all(_is_common(piece) for text in need.texts for piece in _pieces(text.text))
 
 
 def _is_covered(need: Need, chosen: Sequence[Text]) -> bool:
@@ -87,9 +102,15 @@ def _pieces(text: str) -> set[str]:
     for first, (begin, end) in enumerate(spans):
         found.add(text[begin + 1 : end])
         found |= {text[begin:last] for _, last in spans[first : first + _MOST_WORDS] if last - begin <= _LONGEST}
-    return {piece for piece in found if len(piece) >= _LEAST} | ({text} if len(text) <= _LONGEST else set())
+    for letters, length in ((_LETTERS, _STEM), (_ABROAD, _STEM_ABROAD)):
+        for match in letters.finditer(text):
+            found |= {match[0][at : at + length] for at in range(len(match[0]) - length + 1)}
+    return {piece for piece in found if len(piece.encode()) >= _LEAST} | ({text} if len(text) <= _LONGEST else set())
 
 
 def _cost(piece: str) -> float:
-    common = _COMMON if piece.lower().strip() in _OF_HEALTHY_LOGS else 0.0
-    return 1.0 + common + _PER_BYTE * len(piece) + (_SHORT if len(piece) <= _LEAST else 0.0)
+    return 1.0 + (_COMMON if _is_common(piece) else 0.0) + _PER_BYTE * len(piece)
+
+
+def _is_common(piece: str) -> bool:
+    return len(piece.encode()) < _RARE or piece.lower().strip() in _OF_HEALTHY_LOGS

@@ -37,11 +37,20 @@ def finder(pattern: str) -> Finder:
     Raises:
         UnfitError: It has something that is not known here, such as a class by its Unicode name.
     """
-    tree = parsed(pattern)
-    trimmed = _trimmed(tree)
-    exact = trimmed if all(trimmed.options) else tree
+    exact = _exact(parsed(pattern))
     eased = _eased_rows(exact)
     return Finder(text=_text(eased), is_exact=eased == exact)
+
+
+def eased(tree: Either) -> Either:
+    """A tree that a line matches wherever it matches this one, and some other lines too; shorter, cheaper."""
+    return _eased_rows(_exact(tree))
+
+
+def _exact(tree: Either) -> Either:
+    """A tree without what may precede or follow a match."""
+    trimmed = _trimmed(tree)
+    return trimmed if all(trimmed.options) else tree
 
 
 def _trimmed(either: Either) -> Either:
@@ -96,7 +105,8 @@ def _from_words(row: tuple[Item, ...]) -> tuple[Item, ...]:
         plain = _words((begins,)) if isinstance(begins.what, Either) else _plain(row[at:])[0]
         if begins.least > 0 and plain >= (_WORD if is_bound else _MORE_WORDS):
             is_run = any(map(_varies, before)) and _words(before) <= 1
-            return _trimmed_head(row[at:]) if is_bound or is_run else row
+            settings = tuple(filter(_is_setting, before))
+            return (*settings, *_trimmed_head(row[at:])) if is_bound or is_run else row
     return row
 
 

@@ -26,7 +26,7 @@ else:
     IS_THERE = True
     _VERSION: Final = str(getattr(hyperscan, "__version__", ""))
 
-_FORMAT: Final = 2
+_FORMAT: Final = 3
 """Counts the ways in which finders were made; a database made in another way is not taken from a cache."""
 
 

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from relance.rules.finders import eased
+from relance.rules.roughs import rough
 from relance.rules.trees import Either, Item, is_plain, parsed
 
 _POSIX_CLASS = re.compile(r"\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\\[])*\[:\^?\w+:\](?:\\.|\[:\^?\w+:\]|[^\]\\])*\]")
@@ -31,20 +33,48 @@ class Need:
     texts: tuple[Text, ...]
 
 
-def needs(pattern: str, *, ignore_case: bool = False) -> tuple[Need, ...] | None:
-    """What lines must have: every line that matches has all the texts of one of these.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """One way in which a line can match: a row of the pattern's tree; `folded` says that case does not count.
 
-    None where a line can match that has no text of three bytes that is known beforehand.
+    Every such line has all the texts of one of `needs` (None where no text of three bytes is known beforehand).
+    """
+
+    row: tuple[Item, ...]
+    folded: bool
+    needs: tuple[Need, ...] | None
+
+    def rough(self, at_most: int) -> str:
+        """A pattern for stores that every such line matches; longer than wanted where that would lose the texts."""
+        row = self.row
+        text = rough(row, folded=self.folded)
+        while len(text) > at_most and len(row) > 1 and _of_row(row[:-1], folded=self.folded) == self.needs:
+            row = row[:-1]
+            text = rough(row, folded=self.folded)
+        return text
+
+
+def ways(pattern: str, *, ignore_case: bool = False) -> tuple[Way, ...]:
+    """The ways in which lines can match a pattern; each line that matches does so in one of them.
 
     Raises:
         UnfitError: The pattern has something that is not known here.
     """
-    return _of_either(tree(pattern), folded=ignore_case)
+    tree = eased(parsed(_UNICODE_CLASS.sub(".", _POSIX_CLASS.sub(".", pattern))))
+    return tuple(
+        Way(row=row, folded=folded, needs=_of_row(row, folded=folded))
+        for row, folded in _rows(tree, folded=ignore_case)
+    )
 
 
-def tree(pattern: str) -> Either:
-    """A pattern's tree, classes by their names being any character. Raises UnfitError."""
-    return parsed(_UNICODE_CLASS.sub(".", _POSIX_CLASS.sub(".", pattern)))
+def _rows(either: Either, *, folded: bool) -> Iterator[tuple[tuple[Item, ...], bool]]:
+    """The rows of a tree, with whether case counts; those of a group that is all there is in a row instead of it."""
+    for row in either.options:
+        if len(row) == 1 and isinstance(row[0].what, Either) and (row[0].least, row[0].most) == (1, 1):
+            yield from _rows(row[0].what, folded=folded or row[0].opening == "(?i:")
+        else:
+            yield row, folded
+        folded = folded or any(item.what == _SETTING for item in row)  # it holds for the rows after it, too
 
 
 def _of_either(either: Either, *, folded: bool) -> tuple[Need, ...] | None:
@@ -59,7 +89,7 @@ def _of_either(either: Either, *, folded: bool) -> tuple[Need, ...] | None:
 
 
 def _of_row(row: tuple[Item, ...], *, folded: bool) -> tuple[Need, ...] | None:
-    """The needs of a row: its own texts, or those of the group in it that asks for most."""
+    """Of what each line has one that a row matches: its own texts, or those of the group in it that asks for most."""
     runs: list[tuple[bytes, bool]] = [(b"", folded)]
     groups: list[tuple[Need, ...]] = []
     for item in row:

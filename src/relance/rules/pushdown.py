@@ -25,16 +25,22 @@ import re2
 
 from relance.domain.faults import Scope
 from relance.domain.log_texts import LogText, line_end, line_start
-from relance.rules.covers import cover
+from relance.rules.covers import cover, is_common
 from relance.rules.formats import Pack
-from relance.rules.needs import Need, Text, needs
+from relance.rules.needs import Need, Text, Way, ways
 from relance.rules.patterns import options
 from relance.rules.tables import LINES, ROWS_THAT_COUNT
 from relance.rules.tracebacks import MENTIONS, OpenTraceback, follow
 from relance.rules.trees import UnfitError
 
-MOST_BYTES = 8 * 1024
+WANTED_BYTES = 8 * 1024
+"""A prefilter is made less selective if that makes it no longer than this."""
+MOST_BYTES = 32 * 1024
 """Longest pattern of a prefilter; where more would be needed, all lines travel."""
+_ROUGHS = (120, 100, 80)
+"""How long rough patterns are to be, one length after the other until all fits."""
+_LONGEST_ROUGH = 260
+"""Where one cannot be made shorter than this, texts must do, however common."""
 _ODD_BYTES = r"[\x00\x1b]"
 _QUOTED = str.maketrans({letter: f"\\{letter}" for letter in r"\.+*?()|[]{}^$"} | {"\t": r"\t"})
 
@@ -105,27 +111,41 @@ def prefilter(pack: Pack, scope: Scope, also: Sequence[str] = ()) -> Prefilter:
         also: Patterns (RE2 syntax, within one line) of other lines that are wanted: what tells of progress.
     """
     rules = [rule for rule in pack.rules if scope in rule.scopes and not rule.traceback]
-    found: dict[Need, None] = {}
+    found: list[Way] = []
     unfit: list[str] = []
     for name, pattern, folded in [
         *((rule.id, rule.pattern, rule.ignore_case) for rule in rules),
-        *((each, each, False) for each in also),
+        *((each, each, False) for each in (*also, *([_mentions()] if scope is Scope.APPLICATION else []))),
     ]:
         try:
-            of_pattern = needs(pattern, ignore_case=folded)
+            found += ways(pattern, ignore_case=folded)
         except UnfitError:
-            of_pattern = None
-        if of_pattern is None:
             unfit.append(name)
-        else:
-            found |= dict.fromkeys(of_pattern)
-    openings = [_mentions()] if scope is Scope.APPLICATION else []
-    if any(rule.table for rule in rules):
-        openings.append(ROWS_THAT_COUNT)
-    lines = "|".join([_ODD_BYTES, *openings, *_alternatives(cover(found))])
-    if unfit or len(lines.encode()) > MOST_BYTES:
-        lines = ""
+    rows = [ROWS_THAT_COUNT] if any(rule.table for rule in rules) else []
+    lines = "" if unfit else _shortest(found, [_ODD_BYTES, *rows])
+    openings = [_mentions(), *rows] if scope is Scope.APPLICATION else rows
     return Prefilter(lines=lines, openings="|".join(openings), unfit=tuple(unfit))
+
+
+def _shortest(found: Sequence[Way], others: Sequence[str]) -> str:
+    """The most selective pattern that is short, else the shortest; empty where that is too long."""
+    lines = ""
+    for length in _ROUGHS:
+        needed: dict[Need, None] = {}
+        roughs: dict[str, None] = {}
+        for way in found:
+            if way.needs is not None and not any(map(is_common, way.needs)):
+                needed |= dict.fromkeys(way.needs)
+                continue
+            text = way.rough(length)
+            if way.needs is None or len(text) <= _LONGEST_ROUGH:
+                roughs[text] = None
+            else:
+                needed |= dict.fromkeys(way.needs)
+        lines = "|".join([*others, *roughs, *_alternatives(cover(needed))])
+        if len(lines.encode()) <= WANTED_BYTES:
+            return lines
+    return lines if len(lines.encode()) <= MOST_BYTES else ""
 
 
 def _alternatives(texts: Iterable[Text]) -> list[str]:
