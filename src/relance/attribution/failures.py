@@ -9,6 +9,7 @@ from relance.attribution.clues import Clue
 from relance.attribution.collectives import collective_explanations
 from relance.attribution.explanations import Explanation, Trust
 from relance.attribution.intents import is_wish
+from relance.attribution.oddities import odd_ones
 from relance.attribution.silences import silence_explanations
 from relance.attribution.slowness import slowness_explanations, standstill_explanations
 from relance.attribution.spreads import Spread, spread_of
@@ -40,7 +41,7 @@ def failure_explanations(case: CaseFile, clues: tuple[Clue, ...]) -> tuple[Expla
     found += _of_divergence(case.findings)
     found += _of_lost_numbers(case)
     found += _of_memory(case.job, found)
-    found += _of_hang(case.findings) or standstill_explanations(case, clues)
+    found += _of_hang(case) or standstill_explanations(case, clues)
     found += slowness_explanations(case, clues)
     found += _of_consequences(clues)
     found += _of_exit(case.job)
@@ -200,9 +201,9 @@ def _of_memory(job: JobView | None, found: list[Explanation]) -> list[Explanatio
     ]
 
 
-def _of_hang(findings: tuple[Finding, ...]) -> list[Explanation]:
+def _of_hang(case: CaseFile) -> list[Explanation]:
     confirmed = [
-        item for item in findings if item.kind is FindingKind.HANG and item.certainty is Certainty.CONFIRMED
+        item for item in case.findings if item.kind is FindingKind.HANG and item.certainty is Certainty.CONFIRMED
     ]  # fmt: skip
     return [
         Explanation(
@@ -213,6 +214,7 @@ def _of_hang(findings: tuple[Finding, ...]) -> list[Explanation]:
             confidence=0.5,
             because=f"it stopped making progress: {finding.summary}",
             at=finding.symptom_at,
+            suspects=odd_ones(confirmed, case),
         )
         for finding in confirmed[:1]
     ]

@@ -13,6 +13,7 @@ from relance.attribution.fingerprints import fingerprint
 from relance.attribution.firsts import evidence_of
 from relance.attribution.hosts import host_explanations, node_explanations
 from relance.attribution.intents import intent
+from relance.attribution.isolations import isolated, with_isolation
 from relance.attribution.levels import level_of
 from relance.attribution.placing import clues_of
 from relance.attribution.proofs import death_is_proven, in_job_restart_at, last_root_at, proof_of
@@ -37,6 +38,8 @@ def attribute(case: CaseFile) -> Verdict:
     best = merged(ranked[0], ranked[1:])
     mark = fingerprint(best, case)
     prescription = _special(case, best) or prescribe(best, mark, case)
+    apart = isolated(case, best) if prescription.remedy.restarts else ()
+    prescription = with_isolation(prescription, apart)
     proof = proof_of(case)
     missing = sentences.gaps(case)
     blind = any(item.sight is not Sight.SEEN for item in case.coverage)
@@ -50,7 +53,7 @@ def attribute(case: CaseFile) -> Verdict:
         confidence=level.stated,
         basis=Basis(level=level.name, right=level.right, of=level.of),
         fingerprint=mark,
-        suspects=best.suspects,
+        suspects=(*best.suspects, *apart),
         evidence=evidence_of(best, ranked[1:], clues),
         runner_up=_runner_up(ranked),
         gaps=missing,

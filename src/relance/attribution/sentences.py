@@ -24,8 +24,9 @@ def faults_sentence(verdict: Verdict) -> str:
         return f"The scheduler or a person decided: {what}."
     if verdict.domain in (FaultDomain.APPLICATION, FaultDomain.USER):
         return f"It is your code or data: {_shown(verdict) or what}."
-    if verdict.suspects and (verdict.domain in _SERVICES or _has_hard(verdict)):
-        names = " and ".join(suspect.node for suspect in verdict.suspects)
+    blamed = [suspect for suspect in verdict.suspects if not suspect.isolated]
+    if blamed and (verdict.domain in _SERVICES or _has_hard(verdict)):
+        names = " and ".join(suspect.node for suspect in blamed)
         return f"It is a node, not your code: {names} ({what})."
     if verdict.domain in _SERVICES:
         return f"It is a shared service, not your code: {what}."

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from typing import Final
 
 from relance.detectors.watched import Watched
-from relance.domain.faults import Scope
 from relance.domain.findings import OddNode, RuleHit, Sign
 from relance.domain.observations import Activity, OddDevice
 
@@ -43,9 +42,9 @@ def odd_nodes(hits: Iterable[RuleHit], devices: Iterable[OddDevice], watched: Wa
     named: dict[Sign, set[str]] = defaultdict(set)
     for hit in hits:
         node = watched.node_of(hit)
-        signs = watched.signs_of(hit) | ({Sign.KERNEL} if hit.scope is Scope.KERNEL else frozenset())
-        for sign in signs & _NAMING if node is not None else ():
-            named[sign].add(str(node))
+        if node is not None:
+            for sign in watched.signs_of(hit) & _NAMING:
+                named[sign].add(node)
     named[Sign.GPU_SIGNATURE] = {each.node for each in devices if each.node in watched.nodes}
     telling = {sign: nodes for sign, nodes in named.items() if sign in _OF_A_HOST or is_few(len(nodes), watched)}
     found = {node: frozenset(sign for sign, ones in telling.items() if node in ones) for node in watched.nodes}

@@ -38,6 +38,9 @@ class Suspect:
     """When this node was suspected otherwise: earlier, by other incidents, or by an outside provider that was asked
     about this one. Weak evidence counts at its second time.
     """
+    isolated: bool = False
+    """It showed a sign of failing while the job went on, which has nothing to do with what ended it: it is left out of
+    the next attempt, and not blamed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

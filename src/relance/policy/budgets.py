@@ -88,7 +88,8 @@ def _in_all(question: Question) -> str | None:
 def _before_first_step(question: Question) -> str | None:
     """A mistake shows before the first step; without a sign of a node or the system another try is no use."""
     verdict, limits = question.verdict, question.limits.restarts
-    if verdict.domain not in _NO_SIGN_OF_A_NODE or verdict.suspects or died_before_first_step(question) is not True:
+    blamed = any(not suspect.isolated for suspect in verdict.suspects)
+    if verdict.domain not in _NO_SIGN_OF_A_NODE or blamed or died_before_first_step(question) is not True:
         return None
     allowed = limits.before_first_step_later if question.earlier else limits.before_first_step_first
     count = 0

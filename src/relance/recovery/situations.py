@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from relance.domain import events as e
 from relance.domain.advice import Exclusion
 from relance.domain.faults import FaultDomain
-from relance.domain.findings import Coverage, Finding, Sight
+from relance.domain.findings import Coverage, Finding, FindingKind, Sight
 from relance.domain.fleet import FleetView, Storm
 from relance.domain.incidents import Incident
 from relance.domain.keys import AttemptKey, JobKey
@@ -59,6 +59,18 @@ class Situation:
     def of_incident(self, incident: Incident) -> tuple[Finding, ...]:
         """The findings of an incident, in the order in which they came."""
         return tuple(self.findings[item] for item in incident.findings if item in self.findings)
+
+    def of_case(self, incident: Incident) -> tuple[Finding, ...]:
+        """The findings of an incident, and what was told of the attempt's nodes, which opens none."""
+        joined = set(incident.findings)
+        told = tuple(
+            finding
+            for finding in self.findings.values()
+            if finding.kind is FindingKind.NODE_HEALTH
+            and finding.attempt == incident.attempt
+            and finding.id not in joined
+        )
+        return (*self.of_incident(incident), *told)
 
     def read_to(self, incident: Incident) -> datetime | None:
         """Up to when all that the attempt's logs say is known; None when nobody follows them.
@@ -112,7 +124,7 @@ def case_file(situation: Situation, record: JobRecord, incident: Incident) -> Ca
         nodes=nodes,
         rank_to_node=rank_to_node(shaped) if shaped else {},
         job=view if same else _as_it_was(view, attempt),
-        findings=situation.of_incident(incident),
+        findings=situation.of_case(incident),
         node_views=tuple(item for item in (situation.report.nodes if situation.report else ()) if item.name in nodes),
         earlier=earlier_attempts(situation, record, incident),
         node_history=_node_history(situation, incident, nodes),
