@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field, replace
 
 import httpx2
@@ -21,6 +22,9 @@ from relance.recovery.backends import LocalBackend
 from relance.recovery.live import Live
 from relance.recovery.loop import Loop
 from relance.recovery.sites import ClusterRules, Site
+from relance.rules import load_pack
+from relance.rules.formats import DerivedRule
+from relance.rules.pack import read_texts
 from relance.serving.identities import digest_of
 from relance.serving.owners import Owners
 from relance.testing import history_values as values
@@ -32,6 +36,12 @@ DIGEST = "d" * 64
 ASKING = "inc-17"
 ADVICE = "adv-17-1-inc-17"
 SCARY = "<script>alert(1)</script> \x1b[31mred\x1b[0m [bold]x[/bold]"
+
+
+@functools.cache
+def trace_rules() -> tuple[DerivedRule, ...]:
+    """The shipped rules of traces."""
+    return load_pack(read_texts()).derived
 
 
 @dataclass(kw_only=True)
@@ -48,7 +58,7 @@ class World:
 
     def __post_init__(self) -> None:
         self.loop = Loop(self.history, self.live, self.site, self.clock)
-        self.backend = LocalBackend(self.history, self.live, self.loop, self.site, self.clock)
+        self.backend = LocalBackend(self.history, self.live, self.loop, self.site, self.clock, trace_rules)
         self.parts = ServerParts(
             backend=self.backend,
             history=self.history,

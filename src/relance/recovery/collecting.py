@@ -117,9 +117,9 @@ def collected_hits(record: JobRecord, attempt: AttemptKey, progress: Progress | 
         return ()
     # A hang that has been confirmed meanwhile is the same silence under another finding.
     lasting = {
-        item.finding_id for item in record.silences if item.attempt == attempt and item.steps_seen == silence.steps_seen
+        key_of(item) for item in record.silences if item.attempt == attempt and item.steps_seen == silence.steps_seen
     }
-    hits = [hit for item in incident.evidence if item.finding_id in lasting for hit in item.hits]
+    hits = [hit for item in incident.evidence if item.key in lasting for hit in item.hits]
     return tuple(hits[:MAX_HITS])
 
 

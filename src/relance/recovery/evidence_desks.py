@@ -44,8 +44,8 @@ TraceRules = Callable[[], Sequence[TraceRule]]
 """What gives the rules that signs of traces are hits of; asked in a thread, when there is something to read."""
 _LOG = structlog.get_logger(__name__)
 _TRIES = 20
-_NAMES = ("output.txt", "stacks.txt", "ncclras.txt")
-"""Names under which an output may be a trace: its text says what it is, or the name has to help."""
+_NAMES = ("", "/stacks.txt", "/ncclras.txt")
+"""What is put behind an output's name so that it may be a trace: its text says what it is, or its name has to."""
 
 
 class EvidenceDesk:
@@ -179,7 +179,7 @@ def read_outputs(
     pieces: Sequence[Attachment], rules: TraceRules, now: datetime
 ) -> tuple[tuple[RuleHit, ...], tuple[str, ...]]:
     """What the outputs of a command show, as hits, and what was read of them, in words."""
-    files = [TraceFile(name=f"{piece.file}/{name}", data=piece.data) for piece in pieces if (name := _name_of(piece))]
+    files = [TraceFile(name=name, data=piece.data) for piece in pieces if (name := _name_of(piece))]
     if not files:
         return (), ("neither output is of a kind that is read by itself: stacks, NCCL RAS, flight recorder",) * bool(
             pieces
@@ -196,7 +196,8 @@ _NOTES, _NOTE_CHARS = 8, 400
 
 def _name_of(piece: Attachment) -> str:
     """The name under which an output is a trace; empty for one that is none."""
-    return next((name for name in _NAMES if looks_like(name, piece.data) is not None), "")
+    names = (f"{piece.file}{more}" for more in _NAMES)
+    return next((name for name in names if looks_like(name, piece.data) is not None), "")
 
 
 def _shown(incident: Incident, report: EvidenceReport, stage: Stage) -> tuple[e.JobEvent, ...]:
