@@ -113,7 +113,7 @@ def test_detectors_come_to_the_same_with_many_steps_at_once(run: list[StepSeen])
     states = [WatchState()]
     for seen in run:
         states.append(watch(states[-1], seen, READ_AT, watched, start(READ_AT).progress)[0])
-    at_once = watch_steps(states[SINGLE_STEPS], run[SINGLE_STEPS:])
+    at_once = watch_steps(states[SINGLE_STEPS], run[SINGLE_STEPS:], watched)
     assert at_once == states[-1] or len(run) == SINGLE_STEPS
 
 

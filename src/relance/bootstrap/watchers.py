@@ -40,7 +40,11 @@ def open_watcher(cluster: ClusterSettings, pack: Pack, backend: Backend, clock: 
         pack=pack,
         clock=clock,
         settings=WatcherSettings(
-            cluster=cluster.name, holder=f"{socket.gethostname()}/{cluster.name}", hang=cluster.limits.hang
+            cluster=cluster.name,
+            holder=f"{socket.gethostname()}/{cluster.name}",
+            hang=cluster.limits.hang,
+            slowdown=cluster.limits.slowdown,
+            divergence=cluster.limits.divergence,
         ),
         engine=best_engine(_cache()),
     )

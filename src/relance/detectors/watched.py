@@ -8,9 +8,11 @@ from datetime import datetime
 
 from relance.domain.findings import RuleHit, Sign
 from relance.domain.keys import AttemptKey
-from relance.domain.limits import HangLimits
+from relance.domain.limits import DivergenceLimits, HangLimits, SlowdownLimits
 
 _SHIPPED = HangLimits()
+_SLOWDOWN = SlowdownLimits()
+_DIVERGENCE = DivergenceLimits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +35,8 @@ class Watched:
 
     attempt: AttemptKey
     hang: HangLimits = _SHIPPED
+    slowdown: SlowdownLimits = _SLOWDOWN
+    divergence: DivergenceLimits = _DIVERGENCE
     nodes: tuple[str, ...] = ()
     signs: Mapping[str, frozenset[Sign]] = field(default_factory=dict)
     ended_at: datetime | None = None

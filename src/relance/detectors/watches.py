@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from relance.detectors import crashes, hangs, nodes, resumes
+from relance.detectors import crashes, divergences, hangs, nodes, resumes, slowdowns
 from relance.detectors.crashes import CrashState
+from relance.detectors.divergences import DivergenceState
 from relance.detectors.hangs import HangState
 from relance.detectors.nodes import NodeState
 from relance.detectors.pictures import NONE as NO_STANDSTILL
 from relance.detectors.resumes import ResumeState
+from relance.detectors.slowdowns import SlowdownState
 from relance.detectors.watched import Watched
 from relance.domain.findings import Finding
 from relance.domain.observations import Observation
@@ -22,6 +24,8 @@ _NO_CRASH: Final = CrashState()
 _NO_HANG: Final = HangState()
 _NO_RESUME: Final = ResumeState()
 _NO_NODE: Final = NodeState()
+_NO_SLOWDOWN: Final = SlowdownState()
+_NO_DIVERGENCE: Final = DivergenceState()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +37,8 @@ class WatchState:
     hang: HangState = _NO_HANG
     resume: ResumeState = _NO_RESUME
     node: NodeState = _NO_NODE
+    slowdown: SlowdownState = _NO_SLOWDOWN
+    divergence: DivergenceState = _NO_DIVERGENCE
 
 
 def watch(
@@ -47,15 +53,20 @@ def watch(
     hang, hang_findings = hangs.step(state.hang, observation, now, watched, progress)
     resume, resume_findings = resumes.step(state.resume, observation, watched, progress)
     node, node_findings = nodes.step(state.node, observation, watched, progress)
-    changed = WatchState(crash=crash, hang=hang, resume=resume, node=node)
-    return changed, (*crash_findings, *node_findings, *resume_findings, *hang_findings)
+    slowdown, slow_findings = slowdowns.step(state.slowdown, observation, now, watched, progress)
+    divergence, run_away_findings = divergences.step(state.divergence, observation, now, watched, progress)
+    changed = WatchState(
+        crash=crash, hang=hang, resume=resume, node=node, slowdown=slowdown, divergence=divergence
+    )  # fmt: skip
+    found = (*crash_findings, *node_findings, *resume_findings, *hang_findings)
+    return changed, (*found, *slow_findings, *run_away_findings)
 
 
 SINGLE_STEPS: Final = 3
 """So many steps after anything else are to be given one by one; then they have cleared what steps can clear."""
 
 
-def watch_steps(state: WatchState, steps: Sequence[StepSeen]) -> WatchState | None:
+def watch_steps(state: WatchState, steps: Sequence[StepSeen], watched: Watched) -> WatchState | None:
     """The state after several steps that follow on `SINGLE_STEPS` others: the same as after one after the other.
 
     None where one of these steps may mean more than that training goes on; then they are to be given one by one.
@@ -70,6 +81,7 @@ def watch_steps(state: WatchState, steps: Sequence[StepSeen]) -> WatchState | No
             highest, last_at, further = seen.step, seen.at, further + 1
         if node_highest is None or seen.step > node_highest:
             node_highest, node_further = seen.step, node_further + 1
+    slowdown, divergence = state.slowdown, state.divergence
     rhythm, last = crash.rhythm.after_all(steps), steps[-1]
     return replace(
         state,
@@ -92,6 +104,8 @@ def watch_steps(state: WatchState, steps: Sequence[StepSeen]) -> WatchState | No
             confirmed=frozenset(),
         ),
         node=replace(node, highest_step=node_highest, steps=node.steps + node_further),
+        slowdown=replace(slowdown, pace=slowdown.pace.after_all(steps, watched.slowdown)),
+        divergence=replace(divergence, runs=divergence.runs.after_all(steps, watched.divergence)),
     )
 
 

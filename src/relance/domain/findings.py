@@ -154,7 +154,8 @@ class Finding:
     of the first evidence (t_fault unless a fault was injected at a known time); `symptom_at` is when progress stopped.
     `counts` holds the number of hits per rule, also of those left out of `hits`; `ranks` which ranks they are of.
     `odd` are the nodes that stand out in a hang, the most telling first. `isolate` are nodes that are to be left out
-    once the attempt has ended, though nothing that runs is to be ended for it.
+    once the attempt has ended, though nothing that runs is to be ended for it. `over` says that what was told before is
+    over: such a finding opens nothing. `durable_before` is the step of the last durable checkpoint before the symptom.
     """
 
     id: str
@@ -174,3 +175,5 @@ class Finding:
     progress: Progress | None = None
     odd: tuple[OddNode, ...] = ()
     isolate: tuple[str, ...] = ()
+    over: bool = False
+    durable_before: int | None = None

@@ -14,7 +14,7 @@ from relance.detectors.watched import Meanings, Watched
 from relance.detectors.watches import SINGLE_STEPS, WatchState, counted, shifted, watch, watch_steps
 from relance.domain.findings import Finding, RuleHit
 from relance.domain.keys import stable_id
-from relance.domain.limits import HangLimits
+from relance.domain.limits import DivergenceLimits, HangLimits, SlowdownLimits
 from relance.domain.log_texts import LogText
 from relance.domain.observations import Life, LogBlock, Observation, SeenUpTo
 from relance.domain.progress import CheckpointEvent, CheckpointSeen, Phase, Progress, ProgressMark, StepSeen
@@ -34,6 +34,8 @@ from relance.progress import (
 )
 from relance.rules import Pack, Scanner, ScanState
 
+_SLOWDOWN = SlowdownLimits()
+_DIVERGENCE = DivergenceLimits()
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 """The watermark while nothing has been read to its end."""
 _SAVES = frozenset({CheckpointEvent.BEGUN, CheckpointEvent.DURABLE})
@@ -95,12 +97,24 @@ class Pipeline:
         meanings: What the hits of each rule mean to detectors.
         limits: The site's limits.
         assignment: What is known of the attempt.
+        slowdown: The site's limits of slowness.
+        divergence: The site's limits of divergence.
     """
 
-    def __init__(self, scanner: Scanner, meanings: Meanings, limits: HangLimits, assignment: Assignment) -> None:
+    def __init__(
+        self,
+        scanner: Scanner,
+        meanings: Meanings,
+        limits: HangLimits,
+        assignment: Assignment,
+        slowdown: SlowdownLimits = _SLOWDOWN,
+        divergence: DivergenceLimits = _DIVERGENCE,
+    ) -> None:
         self._scanner = scanner
         self._meanings = meanings
         self._limits = limits
+        self._slowdown = slowdown
+        self._divergence = divergence
         self.problem = ""
         """What is wrong with the job's own step pattern; the usual ones are read instead."""
         try:
@@ -153,6 +167,8 @@ class Pipeline:
         return Watched(
             attempt=case.attempt,
             hang=self._limits,
+            slowdown=self._slowdown,
+            divergence=self._divergence,
             nodes=case.nodes,
             signs=self._meanings.signs,
             isolating=self._meanings.isolating,
@@ -227,7 +243,7 @@ def _observe_all(
         findings += found
     rest = [each for each in observations[SINGLE_STEPS:] if isinstance(each, StepSeen)]
     training = memory.progress.progress.phase is Phase.TRAINING
-    state = watch_steps(memory.watch, rest) if training else None
+    state = watch_steps(memory.watch, rest, watched) if training else None
     if state is not None:
         progress = track_steps(memory.progress, rest, memory.progress.progress.as_of)
         return replace(memory, progress=progress, watch=state), tuple(findings)

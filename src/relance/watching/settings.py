@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from relance.domain.limits import HangLimits
+from relance.domain.limits import DivergenceLimits, HangLimits, SlowdownLimits
 
 _SHIPPED = HangLimits()
+_SLOWDOWN = SlowdownLimits()
+_DIVERGENCE = DivergenceLimits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +21,8 @@ class WatcherSettings:
     cluster: str
     holder: str
     hang: HangLimits = _SHIPPED
+    slowdown: SlowdownLimits = _SLOWDOWN
+    divergence: DivergenceLimits = _DIVERGENCE
     submit_s: float = 1.0
     """Progress and checkpoint are handed over at most this often; a finding is handed over at once."""
     sight_s: float = 10.0

@@ -188,7 +188,10 @@ class Watcher:
     async def _begin(self, assignment: Assignment) -> Attempt:
         """Go on from the attempt's checkpoint, or from where the logs of the attempt before it ended."""
         key = assignment.attempt
-        pipeline = Pipeline(self._scanner, self._meanings, self._settings.hang, assignment)
+        limits = self._settings
+        pipeline = Pipeline(
+            self._scanner, self._meanings, limits.hang, assignment, limits.slowdown, limits.divergence
+        )  # fmt: skip
         checkpoint = from_text(await self._backend.checkpoint(key))
         if checkpoint is None:
             positions: Mapping[str, object] = {}
