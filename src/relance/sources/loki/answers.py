@@ -21,8 +21,7 @@ def entries_of(document: Any) -> list[Entry]:  # noqa: ANN401 - JSON data
             raise StoreAnswerError("the answer has no streams", _REMEDY)
         streams = [(dict(each["stream"]), each["values"]) for each in document["data"]["result"]]
         for labels, values in sorted(streams, key=lambda each: sorted(each[0].items())):
-            for value in values:
-                entries.append(Entry(int(value[0]), labels, value[1].encode("utf-8", "replace")))
+            entries += [Entry(int(value[0]), labels, value[1].encode("utf-8", "replace")) for value in values]
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise StoreAnswerError(f"the answer is not one of Loki: {error!r}", _REMEDY) from error
     entries.sort(key=lambda entry: entry.at_ns)
