@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 from relance.domain.faults import Scope
 from relance.domain.findings import RuleHit
 from relance.domain.observations import LogBlock
+from relance.domain.progress import ProgressMark, StepSeen
+from relance.progress import ProgressReader, ReaderState, wanted_patterns
 from relance.rules.needs import ways
 from relance.rules.patterns import LineMatcher, Pattern
 from relance.rules.pushdown import NO_PASSAGE, Prefilter, prefilter
@@ -30,13 +32,12 @@ EXAMPLES = {
     )
     for scope in SCOPES
 }
-HEALTHY = sorted(
-    {
-        line
-        for path in sorted((Path(__file__).parents[1] / "unit/rules/healthy").glob("*.log"))
-        for line in path.read_text("utf-8").splitlines()
-    }
-)
+HEALTHY_LOGS = {
+    path.stem: path.read_bytes().splitlines()
+    for path in sorted((Path(__file__).parents[1] / "unit/rules/healthy").glob("*.log"))
+}
+HEALTHY = sorted({line.decode() for lines in HEALTHY_LOGS.values() for line in lines})
+WITH_PROGRESS = prefilter(packaged(), Scope.APPLICATION, wanted_patterns())
 TRACEBACKS = [
     [
         "Traceback (most recent call last):",
@@ -207,3 +208,20 @@ def test_how_many_lines_are_told_at_once_changes_no_passage(lines: list[bytes], 
     for begin, end in itertools.pairwise(bounds):
         in_pieces = wanted.after(lines[begin:end], in_pieces)
     assert in_pieces == one_by_one
+
+
+def marks(lines: Sequence[bytes]) -> list[ProgressMark]:
+    data = b"".join(line + b"\n" for line in lines)
+    block = LogBlock(file="a", offset=0, data=data, scope=Scope.APPLICATION, read_at=READ_AT)
+    return [
+        replace(mark, offset=0) if isinstance(mark, StepSeen) else mark
+        for mark in ProgressReader().read(block, ReaderState())[1]
+    ]
+
+
+@pytest.mark.parametrize("name", sorted(HEALTHY_LOGS))
+def test_what_travels_of_a_healthy_log_tells_of_the_same_progress(name: str) -> None:
+    lines = HEALTHY_LOGS[name]
+    sent = travelled(WITH_PROGRESS, lines)
+    assert marks(sent) == marks(lines)
+    assert hits(sent, Scope.APPLICATION) == hits(lines, Scope.APPLICATION)
