@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from relance.cli.clusters import one_cluster
 from relance.cli.failures import ExitCode, FailureError
 from relance.cli.screens import Screen, shown
 from relance.domain.stages import Stage
@@ -77,16 +78,11 @@ def show(screen: Screen, found: ClusterCheck) -> None:
 
 def _found(name: str | None, config: Path | None) -> ClusterCheck:
     from relance.bootstrap.inspections import check_cluster as ask
-    from relance.bootstrap.sites import served
     from relance.config import SettingError, load_settings
     from relance.ports.clocks import SystemClock
 
     try:
-        clusters = served(load_settings(config), (name,) if name else ())
-        if len(clusters) > 1:
-            names = ", ".join(cluster.name for cluster in clusters)
-            raise click.UsageError(f"say which cluster: {names}")
-        return ask(clusters[0], SystemClock())
+        return ask(one_cluster(load_settings(config), name), SystemClock())
     except SettingError as error:
         raise FailureError(str(error)) from error
 

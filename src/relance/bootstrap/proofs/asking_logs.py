@@ -1,0 +1,199 @@
+"""Asks a log store what a check of signals wants to know: bounded in lines and calls, and no answer raises."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from relance.bootstrap.proofs.facts import Clue, Failure, JobLines, LagFacts, LogFacts, StepFacts, WantedJob
+from relance.bootstrap.proofs.node_names import template_for
+from relance.bootstrap.proofs.steps import steps_of
+from relance.config.sources import LogStoreSettings
+from relance.domain.faults import Scope
+from relance.domain.observations import LogBlock
+from relance.ports.clocks import Clock
+from relance.progress import PatternError
+from relance.sources.exchanges import StoreError
+from relance.sources.stores.backs import Entry, LogStore, Selection
+
+AHEAD_S = 3600.0
+"""Lines from the future are looked for so far ahead."""
+FUTURE_S = 5.0
+"""Clocks that differ by less are no wrong times."""
+LINES = 2000
+"""Of one job, the newest."""
+VALUES = 2000
+"""Of one label."""
+_LABELS_TRIED = 40
+_KERNEL_LINES = 200
+_BASELINE_S = 120.0
+_WATCHED_LINES = 4000
+_POLL_S = 1.0
+_NS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What is wanted of every store: how far back, which jobs, and how long to watch for late lines, in seconds."""
+
+    cluster: str
+    since_s: float
+    watch_s: float
+    jobs: tuple[WantedJob, ...]
+    scheduler_nodes: frozenset[str] = frozenset()
+
+
+def failure_of(error: Exception) -> Failure:
+    """An error as a failure; one that nobody thought of is told by its kind."""
+    if isinstance(error, StoreError):
+        return Failure(why=str(error), remedy=error.remedy)
+    return Failure(why=f"what came could not be read ({type(error).__name__}: {error})"[:300])
+
+
+async def ask_log_store(store: LogStore, settings: LogStoreSettings, asked: Asked, clock: Clock) -> LogFacts:
+    """What a store says."""
+    asker = _Asker(store, settings, asked, clock)
+    try:
+        version = await store.version()
+        labels = await store.label_names(asker.since_ns)
+        found = LogFacts(version=version, labels=labels, nodes=await asker.values(settings.node_label, labels))
+    except Exception as error:  # noqa: BLE001 - whatever a server sends, it is a row of the table and no traceback
+        return LogFacts(failure=failure_of(error))
+    jobs = tuple([await asker.job(job) for job in asked.jobs])
+    found = replace(found, jobs=jobs)
+    if any(not each.lines and each.failure is None for each in jobs):
+        found = replace(found, job_clue=await asker.clue_of_jobs(labels))
+    if settings.node_label and settings.node_label not in labels:
+        found = replace(found, node_clue=await asker.clue_of_nodes(labels))
+    if settings.kernel_match:
+        found = replace(found, kernel=await asker.kernel())
+    if asked.watch_s > 0 and any(each.lines for each in jobs):
+        found = replace(found, lag=await asker.lag([each for each in jobs if each.lines]))
+    return found
+
+
+def job_value(settings: LogStoreSettings, cluster: str, raw_id: str) -> str:
+    """The value of a job's label."""
+    return settings.job_value.replace("{raw_id}", raw_id).replace("{cluster}", cluster)
+
+
+class _Asker:
+    def __init__(self, store: LogStore, settings: LogStoreSettings, asked: Asked, clock: Clock) -> None:
+        self._store = store
+        self._settings = settings
+        self._asked = asked
+        self._clock = clock
+        self._now = clock.now()
+        self.since_ns = _ns(self._now, -asked.since_s)
+
+    async def values(self, label: str, labels: frozenset[str]) -> tuple[str, ...]:
+        if not label or label not in labels:
+            return ()
+        return await self._store.label_values(label, self.since_ns, VALUES)
+
+    async def job(self, job: WantedJob) -> JobLines:
+        settings = self._settings
+        value = job_value(settings, self._asked.cluster, job.raw_id)
+        wanted = Selection(labels={**_exactly(settings.match), settings.job_label: (value,)})
+        try:
+            entries = await self._newest(wanted, LINES)
+            progress = self._steps(job, entries)
+        except PatternError as error:
+            return JobLines(job=job, value=value, failure=Failure(why=str(error), remedy=error.remedy))
+        except Exception as error:  # noqa: BLE001 - as above
+            return JobLines(job=job, value=value, failure=failure_of(error))
+        return replace(self._lines(job, value, entries), progress=progress, is_whole=len(entries) < LINES)
+
+    async def kernel(self) -> JobLines:
+        settings, nobody = self._settings, WantedJob(raw_id="")
+        wanted = Selection(labels={**_exactly(settings.match), **_exactly(settings.kernel_match)})
+        try:
+            entries = await self._newest(wanted, _KERNEL_LINES)
+        except Exception as error:  # noqa: BLE001 - as above
+            return JobLines(job=nobody, value="", failure=failure_of(error))
+        return replace(self._lines(nobody, "", entries), is_whole=len(entries) < _KERNEL_LINES)
+
+    async def clue_of_jobs(self, labels: frozenset[str]) -> Clue | None:
+        """The label whose values are made of the jobs' ids."""
+        return await self._clue(labels, frozenset(job.raw_id for job in self._asked.jobs), "raw_id")
+
+    async def clue_of_nodes(self, labels: frozenset[str]) -> Clue | None:
+        """The label whose values are made of the scheduler's names of nodes."""
+        return await self._clue(labels, self._asked.scheduler_nodes, "node")
+
+    async def lag(self, jobs: Sequence[JobLines]) -> LagFacts:
+        """Watch for new lines, and see how old each is when it is there first."""
+        settings, watch_s = self._settings, self._asked.watch_s
+        values = tuple(lines.value for lines in jobs)
+        wanted = Selection(labels={**_exactly(settings.match), settings.job_label: values})
+        since_ns, lags = _ns(self._now, -_BASELINE_S), []
+        try:
+            seen = frozenset(await self._entries(wanted, since_ns))
+            if len(seen) >= _WATCHED_LINES:
+                return LagFacts(watched_s=0.0, why_not="there are too many lines to tell new ones from old ones")
+            begun_s = self._clock.monotonic()
+            while self._clock.monotonic() - begun_s < watch_s:
+                await self._clock.sleep(_POLL_S)
+                current, now = await self._entries(wanted, since_ns), self._clock.now()
+                lags += [
+                    max(now.timestamp() - at_ns / _NS, 0.0) for at_ns, line in current if (at_ns, line) not in seen
+                ]
+                seen |= frozenset(current)
+        except Exception as error:  # noqa: BLE001 - as above
+            return LagFacts(watched_s=watch_s, why_not=f"it could not be watched: {failure_of(error).why}")
+        return LagFacts(watched_s=watch_s, lags_s=tuple(lags))
+
+    async def _entries(self, wanted: Selection, since_ns: int) -> list[tuple[int, bytes]]:
+        entries = await self._store.newest(wanted, since_ns, _ns(self._clock.now(), AHEAD_S), _WATCHED_LINES)
+        return [(entry.at_ns, entry.line) for entry in entries]
+
+    async def _newest(self, wanted: Selection, at_most: int) -> tuple[Entry, ...]:
+        return await self._store.newest(wanted, self.since_ns, _ns(self._clock.now(), AHEAD_S), at_most)
+
+    async def _clue(self, labels: frozenset[str], names: frozenset[str], word: str) -> Clue | None:
+        """The label most of whose values are made of these names."""
+        best: tuple[int, Clue] | None = None
+        try:
+            for label in sorted(labels)[:_LABELS_TRIED] if names else ():
+                values = await self._store.label_values(label, self.since_ns, VALUES)
+                of_us = [value for value in values if template_for([value], names, word=word)]
+                template = template_for(of_us, names, word=word)
+                if template and (best is None or len(of_us) > best[0]):
+                    best = (len(of_us), Clue(label=label, template=template))
+        except Exception:  # noqa: BLE001 - a clue is worth no failure
+            return None
+        return best[1] if best else None
+
+    def _lines(self, job: WantedJob, value: str, entries: Sequence[Entry]) -> JobLines:
+        node_label, limit_ns = self._settings.node_label, _ns(self._clock.now(), FUTURE_S)
+        future = [entry.at_ns for entry in entries if entry.at_ns > limit_ns]
+        nodes = [entry.labels.get(node_label, "") for entry in entries] if node_label else []
+        return JobLines(
+            job=job,
+            value=value,
+            lines=len(entries),
+            newest_ns=max((entry.at_ns for entry in entries if entry.at_ns <= limit_ns), default=None),
+            future_lines=len(future),
+            furthest_ns=max(future, default=None),
+            nodes=frozenset(node for node in nodes if node),
+            without_node=sum(not node for node in nodes),
+        )
+
+    def _steps(self, job: WantedJob, entries: Sequence[Entry]) -> StepFacts:
+        blocks, offsets = [], dict[str, int]()
+        for entry in entries:
+            name = ",".join(f"{label}={value}" for label, value in sorted(entry.labels.items()))
+            data, read_at = entry.line + b"\n", datetime.fromtimestamp(entry.at_ns / _NS, self._now.tzinfo)
+            offset = offsets.get(name, 0)
+            blocks.append(LogBlock(file=name, offset=offset, data=data, scope=Scope.APPLICATION, read_at=read_at))
+            offsets[name] = offset + len(data)
+        return steps_of(blocks, job.progress_pattern, self._now)
+
+
+def _exactly(labels: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    return {name: (value,) for name, value in labels.items()}
+
+
+def _ns(now: datetime, by_s: float) -> int:
+    return int((now.timestamp() + by_s) * _NS)

@@ -1,0 +1,117 @@
+"""From a cluster's settings to its sources, ready to be asked, and the checks run over them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
+
+from relance.bootstrap.controllers import scheduler_of
+from relance.bootstrap.proofs.asking_metrics import MetricProbe, Sample, selector
+from relance.bootstrap.proofs.rows import Level, Row, SignalCheck
+from relance.bootstrap.proofs.signals import Opened, Question, check_signals
+from relance.bootstrap.stores import exchange_of
+from relance.config import ClusterSettings, SettingError
+from relance.config.sources import FilesSettings, LogStoreSettings, MetricStoreSettings, StoreSettings
+from relance.ports.clocks import Clock, SystemClock
+from relance.rules import Pack
+from relance.sources.exchanges import Exchange, StoreRefusedError
+from relance.sources.files.settings import FileSettings
+from relance.sources.files.sources import FileSource
+from relance.sources.loki.stores import LokiStore
+from relance.sources.metrics.clients import MetricClient, Pace
+from relance.sources.stores.backs import LogStore
+
+_T = TypeVar("_T")
+_Settings = TypeVar("_Settings", bound=StoreSettings)
+_BUILD = "/api/v1/status/buildinfo"
+
+
+def run_signals(cluster: ClusterSettings, pack: Pack, question: Question) -> SignalCheck:
+    """Open what the settings name, ask, close. What cannot be opened is a row of the answer."""
+    clock = SystemClock()
+    return asyncio.run(
+        with_opened(cluster, clock, lambda opened: check_signals(cluster, pack, question, opened, clock))
+    )
+
+
+async def with_opened(cluster: ClusterSettings, clock: Clock, use: Callable[[Opened], Awaitable[_T]]) -> _T:
+    """Do something with the sources of a cluster, and close them."""
+    opened = open_sources(cluster, clock)
+    try:
+        return await use(opened)
+    finally:
+        await opened.close()
+
+
+def open_sources(cluster: ClusterSettings, clock: Clock) -> Opened:
+    """The sources of a cluster; nothing is asked yet."""
+    broken: list[Row] = []
+    scheduler = None if cluster.scheduler is None else scheduler_of(cluster, cluster.scheduler, clock)
+    by_files = any(isinstance(each, FilesSettings) for each in cluster.logs)
+    files = FileSource(FileSettings(roots=tuple(map(str, cluster.log_roots))), clock) if by_files else None
+    stores = [each for each in cluster.logs if isinstance(each, LogStoreSettings)]
+    logs = tuple(_opened(stores, log_store_of, broken))
+    metrics = tuple(_opened(cluster.metrics, lambda settings: PrometheusProbe(settings, clock), broken))
+    closing = [each.close for each in (scheduler, files) if each is not None]
+    closing += [store.close for _, store in logs] + [probe.close for _, probe in metrics]
+    return Opened(
+        scheduler=scheduler, files=files, logs=logs, metrics=metrics, broken=tuple(broken), closing=tuple(closing)
+    )
+
+
+def log_store_of(settings: LogStoreSettings) -> LogStore:
+    """What talks to a log store. Raises SettingError for a secret or certificate that cannot be used."""
+    if settings.kind == "loki":
+        return LokiStore(exchange_of(settings))
+    message = f"{settings.kind} is not read yet"
+    raise SettingError(message)
+
+
+def _opened(
+    every: Iterable[_Settings], open_one: Callable[[_Settings], _T], broken: list[Row]
+) -> Iterator[tuple[_Settings, _T]]:
+    """Each with its settings; one that cannot be opened becomes a row instead."""
+    for settings in every:
+        try:
+            yield settings, open_one(settings)
+        except SettingError as error:
+            text, remedy = f"it cannot be opened with these settings: {error}", "mend the settings of this source"
+            broken.append(
+                Row(
+                    source=settings.called, name="answers", level=Level.BAD, read=settings.url, means=text,
+                    remedy=remedy,
+                )
+            )  # fmt: skip
+
+
+class PrometheusProbe(MetricProbe):
+    """What a check asks of Prometheus or VictoriaMetrics."""
+
+    def __init__(self, settings: MetricStoreSettings, clock: Clock) -> None:
+        """Raises SettingError for a secret or certificate that cannot be used."""
+        self._exchange: Exchange = exchange_of(settings)
+        self._client = MetricClient(self._exchange, Pace(clock, settings.requests_per_s))
+        self._match = settings.match
+
+    async def version(self) -> str:
+        """Its version, where it says one; raises StoreError when nobody answers."""
+        try:
+            answer = self._exchange.document(await self._exchange.get(_BUILD))
+        except StoreRefusedError:
+            return ""
+        data = answer.get("data") if isinstance(answer, Mapping) else None
+        return str(data.get("version", ""))[:60] if isinstance(data, Mapping) else ""
+
+    async def names(self) -> frozenset[str]:
+        """The names of all series of this cluster."""
+        return await self._client.names(selector("", self._match) if self._match else "")
+
+    async def vector(self, query: str, at_s: float) -> Sequence[Sample]:
+        """Labels and value of each sample."""
+        found = await self._client.vector(query, at_s)
+        return list(zip(found.labels, found.values, strict=True))
+
+    async def close(self) -> None:
+        """Give the connections back."""
+        await self._client.close()
