@@ -1,0 +1,92 @@
+"""`VictoriaLogsStore`: VictoriaLogs over its HTTP API, as a log store."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from relance.sources.exchanges import Exchange, StoreError, StoreRefusedError, StoreTooMuchError
+from relance.sources.stores.backs import Entry, Page, Selection
+from relance.sources.victorialogs import queries
+from relance.sources.victorialogs.answers import entries_of, values_of
+
+_QUERY: Final = "/select/logsql/query"
+_LIMITS: Final = re.compile(
+    r"too (?:long|many|large|big)|exceed|requires more than|-search\.max|cannot be (?:bigger|larger)"
+)
+_VERSION: Final = re.compile(rb'vm_app_version\{[^}\n]*\bversion="([^"\n]{0,120})"')
+_LOOKED_BACK: Final = "5m"
+
+
+class VictoriaLogsStore:
+    """Implements `relance.sources.stores.backs.LogStore` over VictoriaLogs' HTTP API (version 1.0 or newer).
+
+    Times are given in nanoseconds: of a time in whole seconds the whole second counts. Whether the end of a time counts
+    differs between versions, so entries at it are dropped here. Lines that came twice are given twice.
+    """
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+
+    async def page(self, wanted: Selection, since_ns: int, until_ns: int, at_most: int) -> Page:
+        """The oldest entries of a time. Raises StoreError."""
+        query, limit = queries.query_of(wanted), max(at_most, 1)
+        found = await self._ask(queries.oldest(query, limit), since_ns, until_ns)
+        last = found[-1].at_ns if found else until_ns
+        entries = [entry for entry in found if since_ns <= entry.at_ns < until_ns]
+        if len(found) < limit or last >= until_ns:
+            return Page(entries=tuple(entries), is_whole=True)
+        if last > since_ns:
+            return Page(entries=tuple(entries), is_whole=False, up_to_ns=last)
+        found = await self._ask(queries.all_of(query), since_ns, since_ns + 1)
+        entries = [entry for entry in found if entry.at_ns == since_ns]
+        return Page(entries=tuple(entries), is_whole=False, up_to_ns=since_ns + 1)
+
+    async def newest(self, wanted: Selection, since_ns: int, until_ns: int, at_most: int) -> tuple[Entry, ...]:
+        """The newest entries of a time. Raises StoreError."""
+        query = queries.newest(queries.query_of(wanted), max(at_most, 1))
+        found = await self._ask(query, since_ns, until_ns - 1)
+        return tuple(entry for entry in found if since_ns <= entry.at_ns < until_ns)
+
+    async def label_names(self, since_ns: int) -> frozenset[str]:
+        """The names of stream fields since a time. Raises StoreError."""
+        return frozenset(await self._values("stream_field_names", {"start": str(since_ns)}))
+
+    async def label_values(self, name: str, since_ns: int, at_most: int) -> tuple[str, ...]:
+        """Values of a stream field since a time. Raises StoreError."""
+        form = {"start": str(since_ns), "field": name, "limit": str(at_most)}
+        return (await self._values("stream_field_values", form))[:at_most]
+
+    async def version(self) -> str:
+        """VictoriaLogs' version, where it tells one. Raises StoreError."""
+        await self._values("stream_field_names", {"start": _LOOKED_BACK})
+        try:
+            found = _VERSION.search(await self._exchange.get("/metrics"))
+        except StoreError:
+            found = None  # who may ask for logs may not always ask for this
+        return f"VictoriaLogs {found[1].decode('utf-8', 'replace')}" if found else "VictoriaLogs of an untold version"
+
+    async def close(self) -> None:
+        """Give the connections back."""
+        await self._exchange.close()
+
+    async def _ask(self, query: str, since_ns: int, until_ns: int) -> list[Entry]:
+        """Entries by rising time; those of one time in the order in which they came. Raises StoreError."""
+        form = {"query": query, "start": str(since_ns), "end": str(until_ns)}
+        entries = entries_of(await self._post(_QUERY, form))
+        entries.sort(key=lambda entry: entry.at_ns)
+        return entries
+
+    async def _values(self, path: str, form: dict[str, str]) -> tuple[str, ...]:
+        body = await self._post(f"/select/logsql/{path}", {"query": "*", **form})
+        return values_of(self._exchange.document(body))
+
+    async def _post(self, path: str, form: dict[str, str]) -> bytes:
+        try:
+            return await self._exchange.post(path, form)
+        except StoreTooMuchError:
+            raise
+        except StoreRefusedError as error:
+            if _LIMITS.search(str(error)):
+                raise StoreTooMuchError(str(error), error.remedy) from error
+            raise
