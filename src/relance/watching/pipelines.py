@@ -139,13 +139,13 @@ class Pipeline:
                 memory, found = self._take_block(memory, block, watched)
                 findings += found
             for what in reading.life:
-                memory, found = _observe(memory, Life(at=_latest(memory, seen), what=what), watched)
+                memory, found = observe(memory, Life(at=_latest(memory, seen), what=what), watched)
                 findings += found
         memory, found = self._weigh(memory, case, watched)
         findings += found
         mark = min(seen.values(), default=None)
         if mark is not None and mark > memory.watermark:
-            memory, found = _observe(memory, SeenUpTo(source="all", at=mark), watched)
+            memory, found = observe(memory, SeenUpTo(source="all", at=mark), watched)
             findings += found
         memory = replace(memory, progress=with_start(memory.progress, case.started_at))
         return Outcome(memory=memory, findings=tuple(findings), noticed=noticed or bool(findings))
@@ -157,7 +157,7 @@ class Pipeline:
         for signal in signals:
             if isinstance(signal, StepSeen):
                 memory = replace(memory, steps_from=memory.steps_from | {source})
-            memory, found = _observe(memory, signal, watched)
+            memory, found = observe(memory, signal, watched)
             findings += found
         memory = replace(memory, progress=with_start(memory.progress, case.started_at))
         return Outcome(memory=memory, findings=tuple(findings), noticed=bool(signals))
@@ -191,7 +191,7 @@ class Pipeline:
             if key in memory.collected or len(memory.collected) >= _COLLECTED_AT_MOST:
                 continue
             memory = replace(memory, collected=memory.collected | {key})
-            memory, found = _observe(memory, hit, watched)
+            memory, found = observe(memory, hit, watched)
             findings += found
         return memory, tuple(findings)
 
@@ -202,7 +202,7 @@ class Pipeline:
         memory = replace(memory, scan=scan, reader=reader)
         findings: list[Finding] = []
         for together in _runs(in_order(result.hits, marks)):
-            memory, found = _observe_all(memory, together, watched)
+            memory, found = observe_all(memory, together, watched)
             findings += found
         left = dict(result.counts)
         for hit in result.hits:
@@ -233,13 +233,13 @@ def _runs(observations: Iterable[Observation]) -> Iterator[list[Observation]]:
             yield from ([each] for each in group)
 
 
-def _observe_all(
+def observe_all(
     memory: Memory, observations: Sequence[Observation], watched: Watched
 ) -> tuple[Memory, tuple[Finding, ...]]:
     """Fold observations: the first ones of many steps one by one, the others at once if they mean nothing more."""
     findings: list[Finding] = []
     for observation in observations[:SINGLE_STEPS]:
-        memory, found = _observe(memory, observation, watched)
+        memory, found = observe(memory, observation, watched)
         findings += found
     rest = [each for each in observations[SINGLE_STEPS:] if isinstance(each, StepSeen)]
     training = memory.progress.progress.phase is Phase.TRAINING
@@ -248,7 +248,7 @@ def _observe_all(
         progress = track_steps(memory.progress, rest, memory.progress.progress.as_of)
         return replace(memory, progress=progress, watch=state), tuple(findings)
     for seen in rest:
-        memory, found = _observe(memory, seen, watched)
+        memory, found = observe(memory, seen, watched)
         findings += found
     return memory, tuple(findings)
 
@@ -264,7 +264,7 @@ def meanings_of(pack: Pack) -> Meanings:
     )
 
 
-def _observe(memory: Memory, observation: Observation, watched: Watched) -> tuple[Memory, tuple[Finding, ...]]:
+def observe(memory: Memory, observation: Observation, watched: Watched) -> tuple[Memory, tuple[Finding, ...]]:
     """Fold one observation into the progress, then into the detectors."""
     progress, watermark = memory.progress, memory.watermark
     if isinstance(observation, SeenUpTo):

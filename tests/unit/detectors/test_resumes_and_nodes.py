@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from relance.detectors import nodes, resumes
-from relance.domain.faults import Role
-from relance.domain.findings import Certainty, FindingKind, Sign
+from relance.domain.faults import FaultDomain, RestartHint, Role, SuspectKind
+from relance.domain.findings import Certainty, FindingKind, RuleHit, Sign
 from relance.domain.observations import Observation
 from relance.domain.progress import CheckpointEvent, CheckpointSeen, StepSeen
 from tests.unit.detectors.timelines import START, Timeline, at, hit
@@ -98,3 +98,83 @@ def test_a_sign_on_a_node_of_another_job_or_one_that_only_follows_others_is_none
     timeline.steps(1, 10, 2.0)
 
     assert timeline.findings == []
+
+
+def _metric(seconds: float, rule: str, node: str = "n1", **fields: Any) -> RuleHit:  # noqa: ANN401 - fields of a hit
+    told = {"domain": FaultDomain.HARDWARE, "role": Role.CONTEXT, "suspect": SuspectKind.SELF, **fields}
+    return hit(seconds, f"metric-{rule}", node=node, file=f"prometheus/{rule}/{node}", **told)
+
+
+@pytest.mark.parametrize(
+    ("fields", "isolating", "is_isolated"),
+    [
+        ({}, frozenset(), False),
+        ({}, frozenset({"metric-remap"}), True),
+        ({"restart": RestartHint.EXCLUDE}, frozenset(), False),
+        ({"restart": RestartHint.EXCLUDE, "role": Role.MAYBE}, frozenset(), True),
+        ({"restart": RestartHint.EXCLUDE, "role": Role.ROOT}, frozenset(), True),
+        ({"domain": FaultDomain.SYSTEM}, frozenset(), False),
+    ],
+)
+def test_a_metric_of_a_node_is_told_and_whether_it_is_left_out_later(
+    fields: dict[str, Any], isolating: frozenset[str], is_isolated: bool
+) -> None:
+    timeline = _nodes()
+    timeline.watched = replace(timeline.watched, isolating=isolating)
+    timeline.steps(1, 5, 0.0)
+    timeline.see(_metric(3.0, "remap", **fields))
+    timeline.steps(6, 20, 3.5)
+
+    ((_, found),) = timeline.findings
+
+    assert (found.kind, found.isolate) == (FindingKind.NODE_HEALTH, ("n1",) if is_isolated else ())
+    assert ("left out of the next attempt" in found.summary) == is_isolated
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"role": Role.DIAGNOSTIC},
+        {"role": Role.CASCADE},
+        {"suspect": SuspectKind.NONE},
+        {"domain": FaultDomain.APPLICATION},
+        {"domain": FaultDomain.UNKNOWN},
+    ],
+)
+def test_what_is_usual_or_of_the_job_is_no_sign_of_a_node(fields: dict[str, Any]) -> None:
+    timeline = _nodes()
+    timeline.see(_metric(3.0, "power", **fields))
+    timeline.steps(6, 20, 3.5)
+
+    assert timeline.findings == []
+
+
+def test_telemetry_that_ended_is_told_of_its_node() -> None:
+    timeline = _nodes()
+    timeline.see(_metric(3.0, "gone", domain=FaultDomain.UNKNOWN))
+    timeline.steps(6, 20, 3.5)
+
+    assert [(found.symptom, found.signs) for _, found in timeline.findings] == [
+        ("metric_gone", frozenset({Sign.NODE_SILENT}))
+    ]
+
+
+def test_a_symptom_of_all_nodes_is_told_of_a_few() -> None:
+    timeline = _nodes()
+    timeline.watched = replace(timeline.watched, nodes=tuple(f"n{number}" for number in range(100)))
+    for number in range(100):
+        timeline.see(_metric(3.0, "skew", node=f"n{number}"))
+        timeline.steps(2 * number, 2 * number + 1, 3.5 + number)
+    timeline.see(_metric(3.0, "remap", node="n7"))
+    timeline.steps(500, 510, 500.0)
+
+    assert [found.hits[0].node for _, found in timeline.findings] == ["n0", "n1", "n2", "n3", "n7"]
+
+
+def test_no_more_is_told_than_anybody_reads() -> None:
+    timeline = _nodes()
+    for number in range(50):
+        timeline.see(_metric(3.0, f"kind{number}"))
+        timeline.steps(3 * number, 3 * number + 2, 3.5 + number)
+
+    assert len(timeline.findings) == 16

@@ -20,7 +20,13 @@ SIGNS = {
     "srun-killed": frozenset({Sign.PROCESS_DEATH}),
     "node-failed": frozenset({Sign.NODE_DOWN}),
     "xid-79": frozenset({Sign.KERNEL}),
+    "metric-xid": frozenset({Sign.DEVICE}),
+    "metric-gone": frozenset({Sign.NODE_SILENT}),
+    "ras-rank-dead": frozenset({Sign.COLLECTIVE}),
+    "fr-missing-rank": frozenset({Sign.COLLECTIVE}),
+    "stack-minority": frozenset({Sign.STACKS}),
 }
+_SCOPES = {"xid": Scope.KERNEL, "metric": Scope.METRICS, "ras": Scope.TRACES, "fr": Scope.TRACES, "stack": Scope.TRACES}
 Step = Callable[[Any, Observation, datetime, Watched, Progress], tuple[Any, tuple[Finding, ...]]]
 
 
@@ -39,7 +45,7 @@ def hit(seconds: float, rule: str = "traceback", **fields: Any) -> RuleHit:  # n
         suspect=SuspectKind.NONE,
         restart=RestartHint.OK,
         weight=0.5,
-        scope=Scope.KERNEL if rule.startswith("xid") else Scope.APPLICATION,
+        scope=_SCOPES.get(rule.partition("-")[0], Scope.APPLICATION),
         seen_at=at(seconds),
         file="job.out",
         offset=int(seconds * 1000),
