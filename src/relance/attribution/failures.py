@@ -11,7 +11,7 @@ from relance.attribution.explanations import Explanation, Trust
 from relance.attribution.intents import is_wish
 from relance.attribution.oddities import odd_ones
 from relance.attribution.silences import silence_explanations
-from relance.attribution.slowness import slowness_explanations, standstill_explanations
+from relance.attribution.slowness import divergence_of, slowness_explanations, standstill_explanations
 from relance.attribution.spreads import Spread, spread_of
 from relance.attribution.suspicions import alike, is_shared, suspects_of
 from relance.attribution.symptoms import CLASSLESS_KILLS, SAME_DEVICE_ONLY, TERM_SIGNALS, WAITED_FOR_OTHERS, words
@@ -162,9 +162,8 @@ def _of_divergence(findings: tuple[Finding, ...]) -> list[Explanation]:
             because=f"training had run away: {finding.summary}",
             at=finding.first_evidence_at,
         )
-        for finding in findings
-        if finding.kind is FindingKind.DIVERGENCE
-    ][:1]
+        for finding in filter(None, (divergence_of(findings),))
+    ]
 
 
 def _of_lost_numbers(case: CaseFile) -> list[Explanation]:

@@ -18,6 +18,13 @@ from relance.attribution.levels import level_of
 from relance.attribution.placing import clues_of
 from relance.attribution.proofs import death_is_proven, in_job_restart_at, last_root_at, proof_of
 from relance.attribution.remedies import Prescription, prescribe
+from relance.attribution.slowness import (
+    divergence_of,
+    explains_slowness,
+    slowdown_of,
+    slowness_reason,
+    told_slowness,
+)
 from relance.attribution.symptoms import words
 from relance.domain.faults import FaultDomain, Remedy, RestartHint, Role, Scope
 from relance.domain.findings import Certainty, FindingKind, Sight
@@ -26,7 +33,6 @@ from relance.domain.verdicts import Basis, CaseFile, RunnerUp, Verdict
 _SURE_OF_A_HOST = 0.75
 """The weight from which on a host's row counts although the job goes on: such a GPU will not come back."""
 _HARM = (Role.ROOT, Role.MAYBE, Role.CASCADE, Role.TEARDOWN)
-_TOLD_ONLY = (FindingKind.SLOWDOWN, FindingKind.DIVERGENCE, FindingKind.NODE_HEALTH)
 _UNSURE_WITHOUT_SIGHT = 0.9
 
 
@@ -37,7 +43,7 @@ def attribute(case: CaseFile) -> Verdict:
     ranked = _explain(case, clues)
     best = merged(ranked[0], ranked[1:])
     mark = fingerprint(best, case)
-    prescription = _special(case, best) or prescribe(best, mark, case)
+    prescription = _special(case, best, clues) or prescribe(best, mark, case)
     apart = isolated(case, best) if prescription.remedy.restarts else ()
     prescription = with_isolation(prescription, apart)
     proof = proof_of(case)
@@ -75,7 +81,7 @@ def _explain(case: CaseFile, clues: tuple[Clue, ...]) -> tuple[Explanation, ...]
     ranked = choose(host, node, own, case)
     if decided is not None:
         return (decided, *ranked)
-    told = _told_only(case)
+    told = _told_only(case, clues)
     if told is not None and not _is_over(case):
         return (told, *ranked)
     goes_on = not _is_over(case) and _all_outlived(clues) and not _confirmed_hang(case)
@@ -89,7 +95,7 @@ def _explain(case: CaseFile, clues: tuple[Clue, ...]) -> tuple[Explanation, ...]
     return ranked or (_nothing(case, clues),)
 
 
-def _special(case: CaseFile, best: Explanation) -> Prescription | None:
+def _special(case: CaseFile, best: Explanation, clues: tuple[Clue, ...]) -> Prescription | None:
     """Remedies that the kind of finding gives, whatever the cause."""
     if any(finding.kind is FindingKind.DID_NOT_RESUME for finding in case.findings) and best.trust is not Trust.INTENT:
         return Prescription(remedy=Remedy.NONE, reason="it did not resume from its checkpoint: its owner has to look")
@@ -97,16 +103,26 @@ def _special(case: CaseFile, best: Explanation) -> Prescription | None:
         return None
     if best.cause in ("recovered", "healthy", "nothing_recognised"):
         return Prescription(remedy=Remedy.NONE, reason="nothing is wrong")
-    told = _told_only(case)
+    told = _told_only(case, clues)
     if told is not None and told.cause == best.cause and not _is_over(case):
-        waits = any(finding.kind is FindingKind.HANG for finding in case.findings)
-        if waits:
+        if any(finding.kind is FindingKind.HANG for finding in case.findings):
             return Prescription(remedy=Remedy.WAIT, reason="the silence is not confirmed to be a hang")
-        return Prescription(remedy=Remedy.NONE, reason="it goes on; its owner is told")
+        return Prescription(remedy=Remedy.NONE, reason=_why_left(case, best))
+    if explains_slowness(best) and slowdown_of(case.findings) is not None and not _is_over(case):
+        return Prescription(remedy=Remedy.NONE, reason=slowness_reason(best))
     return None
 
 
-def _told_only(case: CaseFile) -> Explanation | None:
+def _why_left(case: CaseFile, told: Explanation) -> str:
+    """Why nothing is done about what is only told."""
+    lost, slow = divergence_of(case.findings), slowdown_of(case.findings)
+    if lost is not None and lost.symptom == told.cause:
+        before = "" if lost.durable_before is None else f": step {lost.durable_before} is the last checkpoint before it"
+        return f"it goes on; its owner is told{before}"
+    return "it goes on; its owner is told" if slow is None else slowness_reason(told)
+
+
+def _told_only(case: CaseFile, clues: tuple[Clue, ...]) -> Explanation | None:
     """A finding that is never a reason to act: did not resume, slow, diverging, a node's health, a suspected hang."""
     findings = case.findings
     lost = next((item for item in findings if item.kind is FindingKind.DID_NOT_RESUME), None)
@@ -115,10 +131,13 @@ def _told_only(case: CaseFile) -> Explanation | None:
     if any(item.kind in (FindingKind.CRASH, FindingKind.EXIT) for item in findings) or _confirmed_hang(case):
         return None
     hang = next((item for item in findings if item.kind is FindingKind.HANG), None)
-    first = hang or next((item for item in findings if item.kind in _TOLD_ONLY), None)
+    lost, slow = divergence_of(findings), slowdown_of(findings)
+    if hang is None and lost is None and slow is not None:
+        return told_slowness(slow, case, clues)
+    first = hang or lost or next((item for item in findings if item.kind is FindingKind.NODE_HEALTH), None)
     if first is None:
         return None
-    domain = FaultDomain.APPLICATION if first.kind is FindingKind.DIVERGENCE else FaultDomain.UNKNOWN
+    domain = FaultDomain.APPLICATION if first is lost else FaultDomain.UNKNOWN
     sign = min(first.hits, key=lambda hit: (hit.when, hit.file, hit.offset, hit.rule), default=None)
     domain = sign.domain if first.kind is FindingKind.NODE_HEALTH and sign is not None else domain
     return _unharmed(first.symptom, first.summary, (), domain=domain)
