@@ -64,6 +64,9 @@ class Fold:
         self._saving_path: str | None = None
         self._bar_total: int | None = None
         self._other_bars = 0
+        self._total_text: bytes | None = None
+        self._total: int | None = None
+        """The last total, which is mostly the same."""
 
     def resume(self, carried: Carried, last: int | None, counted: int) -> None:
         """Go on from where the block before ended."""
@@ -179,22 +182,25 @@ class Fold:
 
     def _seen(self, position: int, told: StepText, step: int) -> StepSeen:
         _, total, loss, grad_norm, step_time_s, step_time_ms, throughput, unit, per_s, _ = told
-        time_s = _real(step_time_s)
-        if time_s is None and step_time_ms is not None and (time_ms := _real(step_time_ms)) is not None:
-            time_s = time_ms / 1000.0
-        if time_s is None and per_s is not None and (rate := _real(per_s)) is not None and rate > 0.0:
+        if step_time_ms is not None and (time_ms := _real(step_time_ms)) is not None:
+            time_s: float | None = time_ms / 1000.0
+        elif per_s is not None and step_time_s is None and (rate := _real(per_s)):
             time_s = 1.0 / rate
+        else:
+            time_s = _real(step_time_s)
+        if total != self._total_text:
+            self._total_text, self._total = total, _whole(total)
         at, offset = self._where(position)
         return StepSeen(
             at=at,
             step=step,
-            total=_whole(total),
+            total=self._total,
             step_time_s=time_s if time_s is not None and 0.0 < time_s < math.inf else None,
-            loss=_real(loss),
-            grad_norm=_real(grad_norm),
+            loss=None if loss is None else _real(loss),
+            grad_norm=None if grad_norm is None else _real(grad_norm),
             file=self._block.file,
             offset=offset,
-            throughput=_real(throughput),
+            throughput=None if throughput is None else _real(throughput),
             throughput_unit=unit,
             is_learned=self._is_learned,
         )
@@ -239,10 +245,10 @@ def _stamped(before: bytes) -> datetime | None:
 
 
 def _whole(text: bytes | None) -> int | None:
-    digits = text or b""
-    if b"," in digits:
-        digits = digits.replace(b",", b"")
-    return int(digits) if digits.isdigit() and len(digits) <= _MOST_DIGITS else None
+    if not text:
+        return None
+    digits = text.replace(b",", b"") if b"," in text else text
+    return int(digits) if len(digits) <= _MOST_DIGITS and digits.isdigit() else None
 
 
 def _real(text: bytes | None) -> float | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
 from operator import itemgetter
 
-from relance.domain.log_texts import LogText
+from relance.domain.log_texts import LogText, line_start
 from relance.domain.observations import LogBlock
 from relance.domain.progress import ProgressMark
 from relance.progress.dialects import StepText
@@ -115,9 +115,9 @@ class ProgressReader:
         if known is not None:
             return state, list(known.find_steps(text))
         results = [(dialect.name, list(dialect.find_steps(text))) for dialect in self._dialects]
-        with_steps = [(steps[0][0], name, steps) for name, steps in results if steps]
+        with_steps = [(line_start(text, steps[0][0]), name, steps) for name, steps in results if steps]
         if with_steps:
-            _, name, steps = min(with_steps, key=itemgetter(0))
+            _, name, steps = min(with_steps, key=itemgetter(0))  # of the same line the one that is asked first
             return replace(state, dialect=name, learning=NOTHING_LEARNED), steps
         if self._has_own:
             return state, []

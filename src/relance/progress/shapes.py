@@ -167,6 +167,13 @@ FAIRSEQ = Shape(
     rates={"words/s": _after(rb'"wps": ')},
     is_whole=True,
 )
+FAIRSEQ_SIMPLE = Shape(
+    literal=b", num_updates=",
+    pattern=re.compile(rb", num_updates=(?P<step>\d{1,12})\b"),
+    extras={"loss": _after(rb"\bloss="), "grad_norm": _after(rb", gnorm="), "per_s": _after(rb", ups=")},
+    rates={"words/s": _after(rb", wps=")},
+    is_whole=True,
+)
 EPOCHS = Shape(
     literal=b"poch",
     pattern=re.compile(

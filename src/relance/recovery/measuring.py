@@ -12,7 +12,7 @@ from relance.domain.progress import Progress
 from relance.domain.records import JobRecord
 from relance.recovery.sites import ClusterRules
 
-_NO_LOGS = frozenset({"watcher", "progress pattern"})
+_NO_LOGS = frozenset({"watcher", "progress", "progress pattern"})
 """What a watcher says of itself, among its sources."""
 _REST = "…"
 """Under this name a source counts the files that it does not list."""

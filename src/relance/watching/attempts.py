@@ -176,6 +176,8 @@ class Attempt:
             own.append(Coverage(source="watcher", sight=Sight.LAGGING, note=self.trouble))
         if self._pipeline.problem:
             own.append(Coverage(source="progress pattern", sight=Sight.REFUSED, note=self._pipeline.problem))
+        if (example := self._memory.reader.learned) is not None:
+            own.append(Coverage(source="progress", sight=Sight.SEEN, note=learned_note(example)))
         return (*own, *(entry for entries in self._coverage.values() for entry in entries))
 
     @property
@@ -188,6 +190,11 @@ class Attempt:
         coverage = self.coverage()
         self._findings += [replace(finding, coverage=coverage) for finding in findings]
         self.has_finding = self.has_finding or bool(findings)
+
+
+def learned_note(example: str) -> str:
+    """Words that say how steps are known, of an attempt whose format is not."""
+    return f"steps are learned from lines like `{example}`; a step pattern of your own makes it certain"
 
 
 def _place_of(attachment: Attachment) -> tuple[str, int, int]:
