@@ -1,9 +1,8 @@
-"""`relance check`: what Relance sees of one job, or what it needs of a cluster."""
+"""`relance check`: what Relance sees of one job, what it needs of a cluster, and whether signals arrive."""
 
 from __future__ import annotations
 
 import importlib
-import importlib.util
 
 import click
 
@@ -15,24 +14,28 @@ from relance.recovery.breakers import BreakerState
 from relance.recovery.desks import DeskState
 from relance.recovery.job_checks import JobCheck
 
-CLUSTER = ("relance.cli.cluster_checks", "check_cluster")
-"""Module and name of the command behind `relance check cluster`; it loads only when it is called."""
+FORMS = {
+    "cluster": ("relance.cli.cluster_checks", "check_cluster"),
+    "signals": ("relance.cli.signal_checks", "check_signals"),
+    "marker": ("relance.cli.marker_checks", "check_marker"),
+}
+"""Module and name of the commands behind `relance check cluster` and the like; each loads only when it is called."""
 _TONES = {Sight.SEEN: "good", Sight.LAGGING: "", Sight.MISSING: "warn", Sight.REFUSED: "bad", Sight.UNKNOWN: "quiet"}
 
 
 class CheckGroup(click.Group):
-    """Takes `cluster` as the name of a command, and anything else as that of a job."""
+    """Takes `cluster`, `signals` and `marker` as names of commands, and anything else as that of a job."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The forms that there are."""
-        has_cluster = importlib.util.find_spec(CLUSTER[0]) is not None
-        return [*super().list_commands(ctx), *(["cluster"] if has_cluster else [])]
+        return [*super().list_commands(ctx), *FORMS]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of a form."""
-        if cmd_name != "cluster" or cmd_name not in self.list_commands(ctx):
+        if cmd_name not in FORMS:
             return super().get_command(ctx, cmd_name)
-        command: click.Command = getattr(importlib.import_module(CLUSTER[0]), CLUSTER[1])
+        module, name = FORMS[cmd_name]
+        command: click.Command = getattr(importlib.import_module(module), name)
         return command
 
     def resolve_command(
@@ -48,10 +51,10 @@ class CheckGroup(click.Group):
     "check",
     cls=CheckGroup,
     context_settings={"ignore_unknown_options": True},
-    subcommand_metavar="JOB | cluster [NAME]",
+    subcommand_metavar="JOB | cluster [NAME] | signals | marker",
 )
 def check() -> None:
-    """Check a job or a cluster.
+    """Check a job, a cluster, or whether signals arrive.
 
     `relance check JOB` is short for `relance check job JOB`.
     """

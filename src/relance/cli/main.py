@@ -25,7 +25,7 @@ VERBS = {
     "deny": ("relance.cli.decisions:deny", "Say no to an advice."),
     "off": ("relance.cli.decisions:off", "Leave a job alone."),
     "wrong": ("relance.cli.decisions:wrong", "Say that the verdict on a job is wrong."),
-    "check": ("relance.cli.checks:check", "Say what Relance sees of a job, or what it lacks on a cluster."),
+    "check": ("relance.cli.checks:check", "Say what Relance sees of a job, lacks on a cluster, or gets as signals."),
     "banner": ("relance.cli.banner:banner", "Print why a job was restarted, for the site's TaskProlog."),
     "mode": ("relance.cli.modes:mode", "Show or set how far Relance may go."),
     "storm": ("relance.cli.decisions:storm", "End a storm by hand."),

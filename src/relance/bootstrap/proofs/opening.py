@@ -6,14 +6,19 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from relance.bootstrap.controllers import scheduler_of
+from relance.bootstrap.controllers import scheduler_of, slurm_settings
 from relance.bootstrap.proofs.asking_metrics import MetricProbe, Sample, selector
+from relance.bootstrap.proofs.markers import MarkerCheck, check_marker
 from relance.bootstrap.proofs.rows import Level, Row, SignalCheck
 from relance.bootstrap.proofs.signals import Opened, Question, check_signals
 from relance.bootstrap.stores import exchange_of
 from relance.config import ClusterSettings, SettingError
+from relance.config.settings import LocalSchedulerSettings
 from relance.config.sources import FilesSettings, LogStoreSettings, MetricStoreSettings, StoreSettings
+from relance.controllers.local.markers import LocalMarkerJob
+from relance.controllers.slurm.markers import SlurmMarkerJob
 from relance.ports.clocks import Clock, SystemClock
+from relance.ports.markers import MarkerJob
 from relance.rules import Pack
 from relance.sources.exchanges import Exchange, StoreRefusedError
 from relance.sources.files.settings import FileSettings
@@ -21,6 +26,7 @@ from relance.sources.files.sources import FileSource
 from relance.sources.loki.stores import LokiStore
 from relance.sources.metrics.clients import MetricClient, Pace
 from relance.sources.stores.backs import LogStore
+from relance.sources.victorialogs.stores import VictoriaLogsStore
 
 _T = TypeVar("_T")
 _Settings = TypeVar("_Settings", bound=StoreSettings)
@@ -33,6 +39,30 @@ def run_signals(cluster: ClusterSettings, pack: Pack, question: Question) -> Sig
     return asyncio.run(
         with_opened(cluster, clock, lambda opened: check_signals(cluster, pack, question, opened, clock))
     )
+
+
+def run_marker(cluster: ClusterSettings, timeout_s: float, *, partition: str = "", output: str = "") -> MarkerCheck:
+    """Send a marker through a cluster. Raises SettingError where the settings do not say how to reach its scheduler."""
+    clock = SystemClock()
+    marker = marker_of(cluster, partition, output)
+
+    async def check(opened: Opened) -> MarkerCheck:
+        try:
+            return await check_marker(cluster, opened, marker, clock, timeout_s)
+        finally:
+            await marker.close()
+
+    return asyncio.run(with_opened(cluster, clock, check))
+
+
+def marker_of(cluster: ClusterSettings, partition: str, output: str) -> MarkerJob:
+    """The job of a marker on this cluster's scheduler. Raises SettingError where there is none in the settings."""
+    if cluster.scheduler is None:
+        message = f"cluster {cluster.name} has no scheduler in the settings: say how to reach it"
+        raise SettingError(message)
+    if isinstance(cluster.scheduler, LocalSchedulerSettings):
+        return LocalMarkerJob(state_dir=cluster.scheduler.state_dir, partition=partition, output=output)
+    return SlurmMarkerJob(slurm_settings(cluster, cluster.scheduler), partition=partition, output=output)
 
 
 async def with_opened(cluster: ClusterSettings, clock: Clock, use: Callable[[Opened], Awaitable[_T]]) -> _T:
@@ -62,10 +92,8 @@ def open_sources(cluster: ClusterSettings, clock: Clock) -> Opened:
 
 def log_store_of(settings: LogStoreSettings) -> LogStore:
     """What talks to a log store. Raises SettingError for a secret or certificate that cannot be used."""
-    if settings.kind == "loki":
-        return LokiStore(exchange_of(settings))
-    message = f"{settings.kind} is not read yet"
-    raise SettingError(message)
+    exchange = exchange_of(settings)
+    return LokiStore(exchange) if settings.kind == "loki" else VictoriaLogsStore(exchange)
 
 
 def _opened(
