@@ -139,6 +139,8 @@ def _asked(rule: MetricRule, name: str, naming: Naming, window_s: float, poll_s:
     if test is Test.GROWS_PER_MINUTE:
         return f"increase({past}) >= {_number(limits[0] * poll_s / 60.0 * _ROUNDING)} > 0"
     if test is Test.BELOW_PEAK:
+        if window_s > LONG_S:  # it is looked back: what fell and rose again counts, too
+            return f"min_over_time({past}) < {_number(limits[0])} * max_over_time({past})"
         return f"{series} < {_number(limits[0])} * max_over_time({past})"
     value, everywhere = series, naming.selector(name)
     if test.asks_peers:

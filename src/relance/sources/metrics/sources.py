@@ -115,6 +115,10 @@ class MetricSource:
         else:
             self._standing.looked(self._clock.now(), self._lag, notes)
 
+    def hurry(self) -> None:
+        """Let the next look begin at once."""
+        self._due = self._clock.monotonic()
+
     def take(self, attempt: AttemptKey) -> Signals:
         """What is new of an attempt."""
         assignment = self._assignments.get(attempt)
