@@ -112,7 +112,7 @@ def finding_events(record: JobRecord, findings: tuple[Finding, ...], now: dateti
         incident_id = opened.get(finding.attempt)
         if incident_id is not None:
             found.append(e.FindingAttached(incident_id=incident_id, finding_id=finding.id))
-        elif finding.kind in _OPENING and _may_open(record, finding, closed):
+        elif finding.kind in _OPENING and not finding.over and _may_open(record, finding, closed):
             found += _close_older(record, finding, opened, now)
             opened = {finding.attempt: stable_id("inc", finding.attempt, finding.id)}
             found.append(_opened(opened[finding.attempt], finding, now))

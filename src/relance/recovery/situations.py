@@ -86,6 +86,7 @@ class Situation:
     def evidence(self, record: JobRecord, incident: Incident) -> Evidence:
         """What verification looks at. A look from before the incident says nothing of a job that it does not show."""
         report, view = self.report, self.view
+        newest = {finding.kind: finding for finding in self.of_incident(incident)}
         if view is not None and view.restart_count < incident.attempt.restart_count:
             report = view = None
         return Evidence(
@@ -95,9 +96,10 @@ class Situation:
             looked=_shows_all_since(report, incident),
             as_of=report.as_of if report is not None else self.now,
             progress=dict(self.progress),
-            kinds=frozenset(finding.kind for finding in self.of_incident(incident)),
+            kinds=frozenset(newest),
             limits=self.rules.limits,
             now=self.now,
+            over=frozenset(kind for kind, finding in newest.items() if finding.over),
         )
 
 

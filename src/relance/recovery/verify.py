@@ -21,6 +21,9 @@ from relance.domain.records import JobRecord
 from relance.domain.views import JobState, JobView
 
 S = IncidentState
+_LASTING = frozenset({FindingKind.SLOWDOWN, FindingKind.DIVERGENCE})
+"""What steps that go on do not heal."""
+_GOES_ON = _LASTING | {FindingKind.NODE_HEALTH}
 _HEALED_STEPS = 3
 """An attempt that makes this many steps after a suspicion has healed by itself."""
 
@@ -41,6 +44,8 @@ class Evidence:
     kinds: frozenset[FindingKind]
     limits: Limits
     now: datetime
+    over: frozenset[FindingKind] = frozenset()
+    """Of which of the kinds the newest word is that it is over."""
 
     @property
     def next_attempt(self) -> AttemptKey:
@@ -219,6 +224,9 @@ def _healed(evidence: Evidence) -> bool:
         return False
     if incident.verdict is not None and incident.verdict.proven_death:
         return False
+    lasting = evidence.kinds & _LASTING
+    if lasting and evidence.kinds <= _GOES_ON:
+        return lasting <= evidence.over
     step_s = progress.median_step_s or 1.0
     return (progress.step_at - began.at).total_seconds() > _HEALED_STEPS * step_s
 
