@@ -19,6 +19,7 @@ MAX_LINE_CHARS = 4096
 """Longer lines are cut: what a stack or a status says stands at their beginning."""
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]")
+_JSON = re.compile(rb"\s*(?:\{|\[\s*(?:[\[{\]]|\Z))")
 _MOST_DIGITS = 20
 _FIRST_NS, _LAST_NS = 946_684_800 * 10**9, 4_102_444_800 * 10**9
 """From 2000 to 2100."""
@@ -41,6 +42,11 @@ def read_json(data: bytes) -> Any:  # noqa: ANN401 - JSON data
     except (ValueError, RecursionError) as error:
         said = str(error).partition(": line")[0]
         raise UnreadableTraceError(f"The file is no JSON ({said}). Copy it again, whole.") from error
+
+
+def begins_as_json(data: bytes) -> bool:
+    """Whether a trace begins as JSON does: with an object, or a list of such; a text may begin with `[rank3]: `."""
+    return _JSON.match(data) is not None
 
 
 def json_parts(data: bytes) -> int:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
+from relance.traces.documents import begins_as_json
 from relance.traces.dumps import Dump, read_dump
 from relance.traces.elastic import read_error, signs_of_errors
 from relance.traces.pickles import is_pickle
@@ -30,7 +31,6 @@ HEAD_BYTES = 8192
 """So many first bytes tell what a file is."""
 
 _PICKLED = re.compile(rb"pg_config|pg_status|entries|record_id|profiling_name|collective_seq_id")
-_JSON = re.compile(rb"\s*[\[{]")
 _DUMP_KEYS = re.compile(rb'"(?:pg_config|pg_status|collective_seq_id|profiling_name|p2p_seq_id)"\s*:')
 _RAS_KEYS = re.compile(rb'"communicators(?:_count)?"\s*:|"event"\s*:\s*"PEER_')
 _ERROR_BEGINS = re.compile(rb'\s*\{\s*"message"\s*:\s*\{\s*"(?:message|extraInfo|errorCode)"')
@@ -64,7 +64,7 @@ def looks_like(name: str, head: bytes) -> TraceKind | None:
     head = head[:HEAD_BYTES]
     if is_pickle(head[:3]):
         return TraceKind.FLIGHT_RECORDER if _PICKLED.search(head) else None
-    if _JSON.match(head):
+    if begins_as_json(head):
         for pattern, kind in (
             (_RAS_KEYS, TraceKind.NCCL_RAS),
             (_DUMP_KEYS, TraceKind.FLIGHT_RECORDER),
@@ -99,7 +99,7 @@ def parse(file: TraceFile) -> Dump | tuple[RasAnswer, ...] | tuple[Stack, ...] |
         case TraceKind.FLIGHT_RECORDER:
             return read_dump(file)
         case TraceKind.NCCL_RAS:
-            reads = read_ras_json if _JSON.match(file.data) else read_ras_text
+            reads = read_ras_json if begins_as_json(file.data) else read_ras_text
             return reads(file.data, file.name)
         case TraceKind.STACKS:
             return read_stacks(file)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from relance.domain.log_labels import read_label
-from relance.traces.documents import items, lines_of, mapping, natural, read_json, text
+from relance.traces.documents import begins_as_json, items, lines_of, mapping, natural, read_json, text
 from relance.traces.places import rank_in_name
 from relance.traces.signs import TraceFile, UnreadableTraceError
 
@@ -100,7 +100,7 @@ def read_stacks(file: TraceFile) -> tuple[Stack, ...]:
     Raises:
         UnreadableTraceError: It is too large or holds no stack.
     """
-    if file.data[:64].lstrip()[:1] in {b"[", b"{"}:
+    if begins_as_json(file.data):
         found = [_stack(each, file, None) for each in _of_json(file.data)]
     else:
         found = []

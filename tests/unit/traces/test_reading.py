@@ -23,6 +23,7 @@ from relance.traces import (
     read,
 )
 from relance.traces.places import rank_of_name
+from relance.traces.stacks import Stack
 from tests.unit.traces.test_ras import HEADER, lose, row, world
 from tests.unit.traces.test_stacks import LOADING, REDUCE, handler, spy, spy_json, traceback
 from tests.unit.traces.worlds import Fault, Run
@@ -175,3 +176,12 @@ def test_sentences_are_masked_and_rules_that_are_off_give_no_hits() -> None:
     assert hit.excerpt == "a *** [31m "
     assert hit.captures["message"] == "***"
     assert hits_of([sign], [], READ_AT, mask=hide) == ()
+
+
+def test_stacks_with_labels_of_ranks_before_their_first_line_are_no_json() -> None:
+    lines = (b"Current thread 0x00007f3409c1d2c0 (most recent call first):", b'  File "/w/train.py", line 12 in step')
+    data = b"".join(b"[rank3]: " + line + b"\n" for line in lines)
+    assert looks_like("stacks.txt", data) is TraceKind.STACKS
+    stacks = parse(TraceFile(name="stacks.txt", data=data))
+    assert isinstance(stacks, tuple)
+    assert [stack.rank for stack in stacks if isinstance(stack, Stack)] == [3]
