@@ -16,8 +16,9 @@ from relance.domain.progress import CheckpointEvent, CheckpointSeen, Progress, S
 NAME: Final = "divergence"
 _NOTHING: Final = Runs()
 FINDINGS_AT_MOST: Final = 6
-DURABLES: Final = 3
-"""Checkpoints that are remembered: a spike is told of when one or two have been made since it began."""
+DURABLES: Final = 2
+"""The newest checkpoints that are remembered, beside the last one before a trouble that may be under way: a save that
+goes on beside the steps is durable some steps later."""
 _WORDS: Final = {
     "loss_nan": "the loss is no number from step {step} on",
     "grad_norm_nan": "the gradient norm is no number from step {step} on",
@@ -66,7 +67,10 @@ def _after_checkpoint(state: DivergenceState, seen: CheckpointSeen, progress: Pr
         return state
     if saved is None or saved in state.durables[-1:]:
         return state
-    return replace(state, durables=(*state.durables, saved)[-DURABLES:])
+    begun = state.runs.trouble_step
+    before = [each for each in (*state.durables, saved) if begun is not None and each < begun][-1:]
+    newest = [each for each in (*state.durables, saved) if each not in before][-DURABLES:]
+    return replace(state, durables=(*before, *newest))
 
 
 def _durable_before(runaway: Runaway, state: DivergenceState, watched: Watched) -> int | None:

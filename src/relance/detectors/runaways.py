@@ -83,6 +83,15 @@ class Runs:
     runaway: Runaway | None = None
     healed: int = 0
 
+    @property
+    def trouble_step(self) -> int | None:
+        """The first step of what ran away, or may be about to."""
+        if self.runaway is not None:
+            return self.runaway.first_step
+        if self.row:
+            return self.row_step
+        return self.spike.first_step if self.spike is not None else None
+
     def after_all(self, steps: Iterable[StepSeen], limits: DivergenceLimits) -> Runs:
         """With several more reports: the same as with one after the other."""
         fold = Fold(self, limits)
