@@ -68,9 +68,10 @@ def _after_checkpoint(state: DivergenceState, seen: CheckpointSeen, progress: Pr
     if saved is None or saved in state.durables[-1:]:
         return state
     begun = state.runs.trouble_step
-    before = [each for each in (*state.durables, saved) if begun is not None and each < begun][-1:]
-    newest = [each for each in (*state.durables, saved) if each not in before][-DURABLES:]
-    return replace(state, durables=(*before, *newest))
+    known = (*state.durables, saved)
+    before = max((each for each in known if begun is not None and each < begun), default=None)
+    newest = [each for each in known if each != before][-DURABLES:]
+    return replace(state, durables=tuple(newest) if before is None else (before, *newest))
 
 
 def _durable_before(runaway: Runaway, state: DivergenceState, watched: Watched) -> int | None:
