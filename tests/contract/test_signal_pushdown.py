@@ -24,6 +24,7 @@ from relance.rules.metrics import evaluate
 from relance.rules.pack import read_texts
 from relance.sources.exchanges import ExchangeSettings
 from relance.sources.metrics import MetricSettings, MetricSource
+from relance.sources.metrics.asking import FIRST_LOOK_S
 from tests.components.metric_stores import KINDS, MetricStore, Written, metric_store
 
 START = 1_767_225_600.0
@@ -55,6 +56,12 @@ def assignment(nodes: Iterable[str]) -> Assignment:
     key = AttemptKey(job=JobKey(cluster="alpha", raw_id="1", submitted_at=at), restart_count=0)
     everywhere = (*sorted(set(nodes)), *(f"other{number}" for number in range(100)))
     return Assignment(attempt=key, owner_uid=0, nodes=everywhere, log_paths=(), started_at=at)
+
+
+def lasts_s(series: Iterable[Series]) -> float:
+    """How far back one would have to look at the end to see all of it."""
+    times = [point.at for each in series for point in each.points]
+    return max(times) - min(times)
 
 
 def written(series: Iterable[Series], **labels: str) -> list[Written]:
@@ -91,6 +98,8 @@ async def test_the_examples_of_all_rules_are_named_as_they_are_by_the_rules_alon
         for kind, texts in (("hit", rule.hit), ("miss", rule.miss))
         for number, text in enumerate(texts)
     ]
+    cases = [each for each in cases if lasts_s(each[2]) <= FIRST_LOOK_S]
+    assert len(cases) > 250
     store.write([each for case, _, series in cases for each in written(series, case=case)])
     wrong = {}
     for case, rule, series in cases:
@@ -104,7 +113,7 @@ async def test_the_examples_of_all_rules_are_named_as_they_are_by_the_rules_alon
         expected = named(evaluate([rule], series, datetime.fromtimestamp(end, UTC)))
         if told != expected:
             wrong[case] = (told, expected)
-    assert wrong == {}
+    assert not wrong, wrong
 
 
 def generated(seed: int, rules: Sequence[MetricRule]) -> list[Series]:
@@ -133,7 +142,7 @@ def _samples(chance: random.Random, usual: float, limits: Sequence[float]) -> li
     if kind == "episode":
         samples = [(step, odd if begin <= step < begin + length else usual) for step, _ in samples]
     elif kind == "counter":
-        grows = chance.choice([0.1, 1.0, 40.0, 3000.0])
+        grows = chance.choice([1.0, 40.0, 3000.0])
         samples = [(step, usual + grows * max(step - begin, 0)) for step, _ in samples]
     elif kind == "gap":
         samples = [each for each in samples if not begin <= each[0] < begin + length] or samples
@@ -156,7 +165,6 @@ async def test_generated_samples_are_named_as_they_are_by_the_rules_alone(store:
     attempt = assignment({each.node for each in series if each.node})
     made.assign([attempt], frozenset())
     told = await looked(made, attempt)
-    now[0] += 1.0  # a rule tells of 64 devices at most each time it is asked
     await made.close()
     expected = named(evaluate(rules, series, datetime.fromtimestamp(now[0], UTC)))
     assert len(expected) > 10
@@ -173,7 +181,7 @@ async def test_looks_in_between_name_the_same_as_one_look_at_the_end(store: Metr
     attempt = assignment({each.node for each in series if each.node})
     made.assign([attempt], frozenset())
     told: Named = set()
-    for step in range(STEPS):
+    for step in range(STEPS + 4):  # what was pointed to in vain is read again a little later
         now[0] = START + STEP_S * step
         made.hurry()
         told |= await looked(made, attempt)

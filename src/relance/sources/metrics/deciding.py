@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from relance.domain.findings import RuleHit
@@ -22,11 +23,20 @@ _NODES_A_ROUND = 256
 _LOOKED_BACK_AT_MOST_S = 21_600.0
 """The onset of what holds is looked for so far back; before that it is as if it began with the attempt."""
 _GROWTH_QUIET_S = 600.0
-_AGAIN_S = 60.0
+_AGAIN_S = 30.0
 """What a query points to and the rule does not confirm is read again so often."""
 _PATIENCE_S = 120.0
 _MOMENTS_AT_MOST = 16
 _FEW_NODES = 3
+
+
+@dataclass(slots=True)
+class _Pending:
+    """A node that is pointed to and was not told yet: since when, and when to read it again."""
+
+    first: float
+    again: float
+    devices: set[str | None] = field(default_factory=set)
 
 
 class Decider:
@@ -45,7 +55,7 @@ class Decider:
         self._settings = settings
         self._tellings = tellings
         self._places = places
-        self._pending: dict[tuple[int, str], tuple[float, float]] = {}
+        self._pending: dict[tuple[int, str], _Pending] = {}
         self._standings: dict[str, tuple[float, Mapping[int, Standing]]] = {}
 
     async def decide(self, answer: Answer, at: float | None, devices: Mapping[str, int]) -> None:
@@ -61,7 +71,7 @@ class Decider:
         if question.rules[0].when.test.asks_peers:
             nodes = {node: each for node, each in nodes.items() if self._stands_out(node, answer.nodes, devices)}
         nodes = dict(sorted(nodes.items())[:_NODES_A_ROUND])
-        due = {node: each for node, each in nodes.items() if self._is_due(answer, node)}
+        due = {node: each for node, each in nodes.items() if self._is_due(answer, node, each)}
         for chunk in _chunks(due):
             await self._read(question, answer, chunk, at)
         self._standings.clear()
@@ -74,14 +84,18 @@ class Decider:
         held = [self._tellings.holds((rule.id, node, device), pointed.held_at) for device in pointed.devices]
         return not all(held)
 
-    def _is_due(self, answer: Answer, node: str) -> bool:
-        key, now = (answer.question, node), answer.now
-        first, again = self._pending.setdefault(key, (now, now))
-        if now < again:
+    def _is_due(self, answer: Answer, node: str, pointed: Pointed) -> bool:
+        """Whether to read a node now: at once what is new, more rarely what the rules have not confirmed for long."""
+        now = answer.now
+        pending = self._pending.setdefault((answer.question, node), _Pending(now, now))
+        if not pointed.devices <= pending.devices:
+            pending.devices |= pointed.devices
+            pending.again = now
+        if now < pending.again:
             return False
         rule = self._questions[answer.question].rules[0]
-        if now - first > rule.for_s + _PATIENCE_S:
-            self._pending[key] = (first, now + _AGAIN_S)
+        if now - pending.first > rule.for_s + _PATIENCE_S:
+            pending.again = now + _AGAIN_S
         return True
 
     def _stands_out(self, node: str, pointed: Mapping[str, Pointed], devices: Mapping[str, int]) -> bool:
@@ -90,7 +104,7 @@ class Decider:
 
     async def _read(self, question: Question, answer: Answer, nodes: Mapping[str, Pointed], at: float | None) -> None:
         now, rule = answer.now, question.rules[0]
-        waited_s = max(now - self._pending[answer.question, node][0] for node in nodes)
+        waited_s = max(now - self._pending[answer.question, node].first for node in nodes)
         window_s = answer.span_s + MARGIN_S + 2 * self._settings.poll_s + rule.for_s + min(waited_s, _PATIENCE_S)
         if question.reach is Reach.LONG:
             window_s = max(window_s, LONG_S)

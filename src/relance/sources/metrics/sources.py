@@ -203,9 +203,9 @@ class MetricSource:
             if not each.names:
                 continue
             query = presence(each.names, self._settings.naming)
-            if not each.last:  # who went away just before we came is known from then
-                before = now - FIRST_LOOK_S
-                each.take(await self._client.vector(query, before), self._places, before)
+            if not each.last:  # who went away just before we came is known from then; a store looks back 300 s
+                for before in (now - FIRST_LOOK_S, now - FIRST_LOOK_S / 2):
+                    each.take(await self._client.vector(query, before), self._places, before)
             each.take(await self._client.vector(query, at), self._places, now)
             gone = each.gone(self._tellings.nodes, now)
             if gone.mass is not None:
