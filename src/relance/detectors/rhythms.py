@@ -69,20 +69,24 @@ class Rhythm:
 
     def after_all(self, steps: Iterable[StepSeen]) -> Rhythm:
         """With several more reports while training goes on: the same as with one after the other."""
-        rhythm, step, at = self, self.step, self.at
-        is_plain = self.mark_at is None and not self.is_excused
+        step, at, pauses = self.step, self.at, self.pauses
+        is_first = True
         gaps_s = deque(self.gaps_s, GAPS)
         for seen in steps:
             if seen.step == step:
                 continue
-            gap_s = 0.0 if at is None else (seen.at - at).total_seconds()
-            if gap_s > PAUSE_LEAST_S or not is_plain:
-                rhythm = replace(rhythm, step=step, at=at).after(seen)
-                is_plain = True
-            if step is not None and at is not None and seen.step > step and gap_s >= 0.0:
-                gaps_s.append(gap_s)
-            step, at = seen.step, seen.at
-        return replace(rhythm, step=step, at=at, gaps_s=tuple(gaps_s))
+            if step is not None and at is not None and seen.step > step:
+                gap_s = (seen.at - at).total_seconds()
+                if gap_s >= 0.0:
+                    gaps_s.append(gap_s)
+                if is_first:
+                    pauses = self._pauses_with(seen.at)
+                elif gap_s > PAUSE_LEAST_S:
+                    pauses = _with_pause(pauses, gap_s, seen.at)
+            step, at, is_first = seen.step, seen.at, False
+        if is_first:
+            return self
+        return Rhythm(step=step, at=at, gaps_s=tuple(gaps_s), pauses=pauses)
 
     def marked(self, seen: CheckpointSeen | PhaseSeen | Life, phase: Phase) -> Rhythm:
         """With another sign of life than a step, after which the attempt is in `phase`."""
@@ -112,12 +116,17 @@ class Rhythm:
         if since is None or self.is_excused:
             return self.pauses
         for_s = (at - since).total_seconds()
-        if for_s <= PAUSE_LEAST_S:
-            return self.pauses
-        kept = [*(pause for pause in self.pauses if at - pause.at <= PAUSES_FOR), Pause(for_s=for_s, at=at)]
-        if len(kept) > PAUSES:
-            kept.remove(min(kept, key=lambda pause: (pause.for_s, pause.at)))
-        return tuple(kept)
+        return _with_pause(self.pauses, for_s, at) if for_s > PAUSE_LEAST_S else self.pauses
+
+
+def _with_pause(pauses: tuple[Pause, ...], for_s: float, at: datetime) -> tuple[Pause, ...]:
+    """The longest pauses of late, with one more; of equal ones the later."""
+    if len(pauses) < PAUSES or at - min(pause.at for pause in pauses) > PAUSES_FOR:
+        return (*(pause for pause in pauses if at - pause.at <= PAUSES_FOR), Pause(for_s=for_s, at=at))
+    shortest = min(pauses, key=lambda pause: (pause.for_s, pause.at))
+    if for_s < shortest.for_s:
+        return pauses
+    return (*(pause for pause in pauses if pause is not shortest), Pause(for_s=for_s, at=at))
 
 
 UNKNOWN: Final = Rhythm()
