@@ -64,7 +64,7 @@ class MetricStore:
         """The first samples of new series take a moment until they are found."""
         at = next(at for at, value in reversed(written.samples) if value is not None)
         labels = ",".join(f'{name}="{value}"' for name, value in written.labels.items())
-        asked = {"query": f"{written.name}{{{labels}}}[1s]", "time": f"{at:.3f}", "nocache": "1"}
+        asked = {"query": f"{written.name}{{{labels}}}[9s]", "time": f"{at + 5:.3f}", "nocache": "1"}
         deadline = time.monotonic() + START_LIMIT_S
         while time.monotonic() < deadline:
             if httpx2.get(self.url + "/api/v1/query", params=asked).json()["data"]["result"]:

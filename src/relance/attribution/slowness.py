@@ -110,8 +110,9 @@ def told_slowness(finding: Finding, case: CaseFile, clues: tuple[Clue, ...]) -> 
         return replace(found, trust=Trust.EXIT, hint=RestartHint.NOTHING, because=because)
     signs = tuple(replace(clue, outlived=False) for clue in _signs(clues))
     because = finding.summary.partition(";")[0]
-    if nodes := {clue.node for clue in signs if clue.node is not None}:
-        because += f"; {len(nodes)} nodes show {words(signs[0].hit.symptom)}, so that none stands out"
+    nodes = {clue.node for clue in signs if clue.node is not None}
+    many = f"{len(nodes)} nodes show {words(signs[0].hit.symptom)}, so that none stands out" if nodes else ""
+    because += f"; {many or 'no node evidence'}"
     return Explanation(
         trust=Trust.EXIT,
         domain=FaultDomain.UNKNOWN,

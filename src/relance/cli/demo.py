@@ -1,4 +1,4 @@
-"""`relance demo`: breaks real training runs in five ways and shows what becomes of them."""
+"""`relance demo`: breaks real training runs in six ways and shows what becomes of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from types import FrameType
 import click
 
 _GOOD, _WRONG, _INTERRUPTED = 0, 1, 130
-_NAMES = ("kill", "hang", "node", "bug", "scare")
+_NAMES = ("kill", "hang", "node", "bug", "scare", "slow")
 
 
 @click.command("demo")
@@ -29,7 +29,7 @@ _NAMES = ("kill", "hang", "node", "bug", "scare")
 @click.option("--picture", type=click.Path(path_type=Path), help="Write the final screen to this file, as SVG.")
 @click.option("--folder", type=click.Path(path_type=Path), help="Where everything goes; default: a temporary folder.")
 def demo(*, names: tuple[str, ...], picture: Path | None, folder: Path | None, **flags: bool) -> None:
-    """Train a small model on simulated nodes, break it in five ways, and watch it come back.
+    """Train a small model on simulated nodes, break it in six ways, and watch it come back.
 
     With --slurm the nodes are those of a real Slurm cluster, made for this and removed afterwards.
 

@@ -7,7 +7,7 @@ import importlib
 import click
 
 VERBS = {
-    "demo": ("relance.cli.demo:demo", "Train a small model, break it in five ways, and watch it come back."),
+    "demo": ("relance.cli.demo:demo", "Train a small model, break it in six ways, and watch it come back."),
     "up": ("relance.cli.roles:up", "Run everything in one process: server, watcher, controller."),
     "server": ("relance.cli.roles:server", "Run the server alone: history, decisions, API, console."),
     "watcher": ("relance.cli.roles:watcher", "Run a watcher alone: it reads logs and finds what goes wrong."),

@@ -11,7 +11,7 @@ from relance.cli.asking import Duration
 from relance.cli.clusters import one_cluster
 from relance.cli.failures import ExitCode, FailureError
 from relance.cli.screens import Screen
-from relance.cli.signal_checks import show_rows
+from relance.cli.signal_checks import reasons, show_rows
 
 if TYPE_CHECKING:
     from relance.bootstrap.proofs.markers import MarkerCheck
@@ -57,8 +57,8 @@ def check_marker(*, name: str | None, config: Path | None, as_json: bool, **aske
         show_rows(screen, found.rows)
         screen.fact("marker", "came through" if found.fit else "did not come through", "good" if found.fit else "bad")
     if not found.fit:
-        reasons = "; ".join(f"{row.source}: {row.means}" for row in found.rows if row.level.value == "bad")
-        raise FailureError(f"the marker did not come through {found.cluster}: {reasons}", code=ExitCode.REFUSED)
+        sentence = f"the marker did not come through {found.cluster}: {reasons(found.rows)}"
+        raise FailureError(sentence, code=ExitCode.REFUSED)
 
 
 def _found(name: str | None, config: Path | None, asked: _Asked) -> MarkerCheck:

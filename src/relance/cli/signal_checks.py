@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 WORDS = {"ok": ("ok", "good"), "warn": ("could be better", "warn"), "bad": ("does not work", "bad")}
 _ORDER = ("bad", "warn", "ok")
 _IDS_SHOWN = 4
+_REASONS = 3
 
 
 class _Asked(TypedDict):
@@ -59,8 +60,8 @@ def check_signals(
     else:
         show(screen, found, with_rules=with_rules)
     if not found.fit:
-        reasons = "; ".join(f"{row.source}, {row.name}: {row.means}" for row in found.rows if row.level.value == "bad")
-        raise FailureError(f"not all signals of {found.cluster} arrive: {reasons}", code=ExitCode.REFUSED)
+        sentence = f"not all signals of {found.cluster} arrive: {reasons(found.rows)}"
+        raise FailureError(sentence, code=ExitCode.REFUSED)
 
 
 def show(screen: Screen, found: SignalCheck, *, with_rules: bool) -> None:
@@ -79,6 +80,13 @@ def show(screen: Screen, found: SignalCheck, *, with_rules: bool) -> None:
     screen.fact("signals", words, "bad" if bad else "good")
 
 
+def reasons(rows: Sequence[Row]) -> str:
+    """What the first red rows say, in a sentence."""
+    red = [f"{row.source}, {row.name}: {row.means}" for row in rows if row.level.value == "bad"]
+    more = f"; and {len(red) - _REASONS} more" if len(red) > _REASONS else ""
+    return "; ".join(red[:_REASONS]) + more
+
+
 def show_rows(screen: Screen, rows: Sequence[Row]) -> None:
     """A table of rows, the red ones first."""
     ordered = sorted(rows, key=lambda row: _ORDER.index(row.level.value))
@@ -87,7 +95,7 @@ def show_rows(screen: Screen, rows: Sequence[Row]) -> None:
         (
             (
                 row.source,
-                wordings.name(row.name),
+                row.name,
                 shown(*WORDS[row.level.value]),
                 row.read,
                 row.means,

@@ -63,12 +63,16 @@ def evidence_effect(plan: EvidencePlan, job: JobView, known_nodes: Collection[st
     argv = tuple(_PLACEHOLDER.sub(lambda found: values[found[1]], word) for word in plan.command)
     marked = scheduler.evidence(argv)
     # `timeout` holds the limit also when the controller dies meanwhile.
-    ends_s = max(1.0, min(plan.limit_s, LIMIT_S) - _KILL_S)
-    limited = ("timeout", f"--kill-after={_KILL_S:g}", f"{ends_s:g}", *marked.argv)
+    limited = ("timeout", f"--kill-after={_KILL_S:g}", f"{ends_s(plan):g}", *marked.argv)
     command = Command(argv=limited)
     summary = f"job {job.raw_id}: the site's command for evidence, {min(plan.limit_s, LIMIT_S):.0f} s at most"
     digest = stable_id("evidence", json.dumps(limited), job.raw_id, job.restart_count)
     return Effect(summary=summary, commands=(command,), digest=digest)
+
+
+def ends_s(plan: EvidencePlan) -> float:
+    """After how many seconds the command is asked to end; soon after that it is made to."""
+    return max(1.0, min(plan.limit_s, LIMIT_S) - _KILL_S)
 
 
 def why_not_now(job: JobView, expected_count: int) -> str:

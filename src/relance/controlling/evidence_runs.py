@@ -17,6 +17,7 @@ import structlog
 from relance.controlling.evidence_commands import (
     CannotCollectError,
     EvidencePlan,
+    ends_s,
     evidence_effect,
     why_not_now,
 )
@@ -52,8 +53,6 @@ _LOST_AFTER = timedelta(seconds=LIMIT_S + 40.0)
 """So long after its start nobody runs it any more, whoever began it: a controller that lives tells within seconds."""
 _INLINE_BYTES = 65536
 """Longer outputs are masked in a thread, so that they hold nothing else up."""
-_TIMED_OUT = 124
-"""How `timeout` says that it ended the command."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,7 +236,7 @@ class EvidenceRuns:
         found = await self._tools.scheduler.collect(command, limit_s, OUTPUT_BYTES)
         is_long = len(found.stdout) + len(found.stderr) > _INLINE_BYTES
         collected = await asyncio.to_thread(_without_secrets, found) if is_long else _without_secrets(found)
-        if collected.exit_code == _TIMED_OUT and not collected.gave_up:
+        if collected.exit_code != 0 and collected.took_s >= ends_s(self._settings.plan):
             collected = replace(collected, gave_up=f"it was ended at its limit of {limit_s:.0f} s")
         self._tools.ledger.keep(
             CollectionEnded(

@@ -30,7 +30,9 @@ class Watched:
     `signs` gives, by the id of a rule, the independent signs that its hits are. `expects_steps` says that the attempt
     is known to report steps, because the job's earlier attempts did or its owner named a pattern. `has_incident` says
     that something is known to be wrong already, so that all evidence is wanted once the attempt is over. `is_paused`
-    says that no progress is to be expected now: silence counts anew from when it goes on.
+    says that no progress is to be expected now: silence counts anew from when it goes on. `start_before_s` and
+    `pause_before_s` are the longest start and the longest pause that earlier attempts of the workflow got over.
+    `isolating` are the ids of rules whose node is to be left out once the attempt has ended.
     """
 
     attempt: AttemptKey

@@ -41,7 +41,7 @@ def encode(value: object) -> Any:  # noqa: ANN401 - JSON data
     if isinstance(value, bytes):
         return base64.b64encode(value).decode("ascii")
     if isinstance(value, Mapping):
-        return {str(key): encode(item) for key, item in value.items()}
+        return {str(key.value if isinstance(key, Enum) else key): encode(item) for key, item in value.items()}
     message = f"no encoding for {type(value).__name__}"
     raise EncodingError(message)
 

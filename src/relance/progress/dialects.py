@@ -22,6 +22,7 @@ class StepText(NamedTuple):
 
     `step` is empty where the line bears no number: then it tells more of the step before it, or is counted where none
     bears one. `per_s` are steps a second. `is_bar`: the line is a bar without a name, which other things have as well.
+    `is_more`: where the number is that of the step before, the line tells more of it.
     """
 
     step: bytes
@@ -34,6 +35,7 @@ class StepText(NamedTuple):
     unit: str = ""
     per_s: bytes | None = None
     is_bar: bool = False
+    is_more: bool = False
 
 
 class Told(Enum):

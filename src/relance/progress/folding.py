@@ -103,6 +103,8 @@ class Fold:
         else:
             step = _whole(text)
         if step is None or step == self.last:
+            if told.is_more and step is not None:
+                self._more(position, told)
             return
         if text:
             self._number = step
@@ -181,7 +183,7 @@ class Fold:
             self.marks.append(self._seen(position, told, self._number))
 
     def _seen(self, position: int, told: StepText, step: int) -> StepSeen:
-        _, total, loss, grad_norm, step_time_s, step_time_ms, throughput, unit, per_s, _ = told
+        _, total, loss, grad_norm, step_time_s, step_time_ms, throughput, unit, per_s, _, _ = told
         if step_time_ms is not None and (time_ms := _real(step_time_ms)) is not None:
             time_s: float | None = time_ms / 1000.0
         elif per_s is not None and step_time_s is None and (rate := _real(per_s)):

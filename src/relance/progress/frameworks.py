@@ -23,10 +23,10 @@ def _shaped(name: str, *lines: shapes.Shape, kin: tuple[str, ...] | None) -> Dia
 
 
 DIALECTS: Final = (
+    _shaped("nemo", shapes.NEMO, kin=("nemo", "lightning", "megatron")),
     Dialect(name="megatron", find_steps=megatron_steps, literals=(b"iteration ",), kin=("megatron",)),
     Dialect(name="torchtitan", find_steps=titan_steps, literals=(b"step:",), kin=("torchtitan",)),
     _shaped("deepspeed", shapes.DEEPSPEED, shapes.DEEPSPEED_SPEED, kin=None),
-    _shaped("nemo", shapes.NEMO, kin=("nemo", "lightning", "megatron")),
     _shaped("maxtext", shapes.MAXTEXT, kin=("maxtext",)),
     _shaped("composer", shapes.COMPOSER, shapes.COMPOSER_DETAIL, kin=("composer", "deepspeed")),
     _shaped("composer-batches", shapes.COMPOSER_BATCH, shapes.COMPOSER_DETAIL, kin=("composer", "deepspeed")),

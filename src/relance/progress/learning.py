@@ -35,7 +35,7 @@ _MOST_GAP: Final = 100_000
 _BESIDE_BYTES: Final = 48
 _EXAMPLE_CHARACTERS: Final = 80
 
-_NUMBER = re.compile(rb"(?<![\w.:/+%@#-])(?:#)?(\d{1,8})(?![\w.:%+-])")
+_NUMBER = re.compile(rb"(?<![\w./+%@-])(?<!\d:)(\d{1,8})(?![\w%+]|[.:-]\d)")
 _ANY_NUMBER = re.compile(rb" *[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 _ANY_NUMBER_PATTERN: Final = rb" *[+-]?(?:\d[\d.]*(?:[eE][+-]?\d+)?|nan|inf)"
 _TOTAL = re.compile(rb"^ ?(?:/|of) ?\d+")

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import re2
 
-from relance.progress.dialects import StepText
+from relance.progress.dialects import StepText, Told
+from relance.progress.marks import MarkText
 
-GROUPS = ("step", "total", "loss", "grad_norm", "step_time_s", "step_time_ms")
-"""The groups that a pattern may have; `step` is the one that it must have."""
+STEP_GROUPS: Final = ("step", "total", "loss", "grad_norm", "step_time_s", "step_time_ms", "throughput")
+"""The groups that tell of a step; `step` is the one that a pattern must have."""
+SAVE_GROUPS: Final = {"saving": Told.SAVE_BEGUN, "saved": Told.SAVED}
+"""The groups of other lines, of another branch of the pattern: which step is being saved, and which is saved."""
+GROUPS: Final = (*STEP_GROUPS, *SAVE_GROUPS)
 MOST_LENGTH = 2000
 _KNOWN = ", ".join(GROUPS)
 
@@ -27,7 +31,8 @@ class OwnPattern:
     r"""A step pattern, compiled.
 
     Args:
-        text: The pattern, such as `step (?P<step>\d+)/(?P<total>\d+) loss (?P<loss>\S+)`; within one line.
+        text: The pattern, such as `step (?P<step>\d+)/(?P<total>\d+) loss (?P<loss>\S+)`; within one line. Saves may
+            be told by branches of it, such as `|saving step (?P<saving>\d+)|saved step (?P<saved>\d+)`.
 
     Raises:
         PatternError: It cannot be used.
@@ -54,10 +59,24 @@ class OwnPattern:
 
     def find(self, text: bytes) -> Iterator[tuple[int, StepText]]:
         """The steps that the text tells of, each with its position; at most one of each line."""
+        for match in self._lines(text):
+            if match[self._groups["step"]]:
+                taken = {name: match[at] for name, at in self._groups.items() if name in STEP_GROUPS}
+                yield match.start(), StepText(**taken)
+
+    def find_marks(self, text: bytes) -> Iterator[tuple[int, MarkText]]:
+        """The saves that the text tells of, each with its position."""
+        told = [(at, SAVE_GROUPS[name]) for name, at in self._groups.items() if name in SAVE_GROUPS]
+        for match in self._lines(text) if told else ():
+            for at, what in told:
+                if match[at]:
+                    yield match.start(), MarkText(what, {"step": match[at]})
+
+    def _lines(self, text: bytes) -> Iterator[Any]:
+        """The first match of each line."""
         position = 0
         while position < len(text) and (match := self._regexp.search(text, position)):
-            taken = {name: match[at] for name, at in self._groups.items()}
-            yield match.start(), StepText(**taken)
+            yield match
             end = text.find(b"\n", match.start())
             position = len(text) if end < 0 else end + 1
 

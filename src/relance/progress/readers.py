@@ -60,8 +60,8 @@ class ProgressReader:
 
     def __init__(self, own: str | None = None, *, zone: tzinfo = UTC, finders: LineFinders | None = None) -> None:
         self._zone = zone
-        self._has_own = own is not None
-        self._dialects = DIALECTS if own is None else (without_marks(OWN, OwnPattern(own).find),)
+        self._own = None if own is None else OwnPattern(own)
+        self._dialects = DIALECTS if self._own is None else (without_marks(OWN, self._own.find),)
         self._named = {dialect.name: dialect for dialect in self._dialects}
         self._finders = finders
         self._marks: dict[str | None, MarkFinder] = {}
@@ -77,6 +77,8 @@ class ProgressReader:
         new_from = len(LogText(block.data[: block.overlap]).text) if block.overlap else 0
         state, steps = self._find_steps(block, log.text, new_from, state)
         others = list(self._marks_of(state.dialect).find(log.text))
+        if self._own is not None:
+            others += self._own.find_marks(log.text)
         found: list[tuple[int, StepText | MarkText]] = [*steps, *others]
         if others:
             found.sort(key=itemgetter(0))
@@ -119,7 +121,7 @@ class ProgressReader:
         if with_steps:
             _, name, steps = min(with_steps, key=itemgetter(0))  # of the same line the one that is asked first
             return replace(state, dialect=name, learning=NOTHING_LEARNED), steps
-        if self._has_own:
+        if self._own is not None:
             return state, []
         learning, steps = state.learning, []
         if learning.shape is not None:

@@ -51,6 +51,7 @@ class Shape:
     step: bytes = b""
     """What stands for the number where the pattern has no group for it."""
     is_bar: bool = False
+    is_more: bool = False
 
     def find(self, text: bytes) -> Iterator[tuple[int, StepText]]:
         """The steps of a text, one of each line at most."""
@@ -94,19 +95,15 @@ class Shape:
             unit=unit,
             per_s=values.get("per_s"),
             is_bar=self.is_bar,
+            is_more=self.is_more,
         )
 
 
 def together(*shapes: Shape) -> Finder:
-    """Finds lines of several shapes. One that tells the number of the line before it again tells more of that step."""
+    """Finds lines of several shapes."""
 
     def find(text: bytes) -> Iterator[tuple[int, StepText]]:
-        found = sorted((each for shape in shapes for each in shape.find(text)), key=itemgetter(0))
-        last = None
-        for position, told in found:
-            again = last is not None and told.step == last
-            last = told.step if told.step not in (b"", SAME) else last
-            yield position, told._replace(step=SAME) if again else told
+        yield from sorted((each for shape in shapes for each in shape.find(text)), key=itemgetter(0))
 
     return find
 
@@ -122,6 +119,7 @@ DEEPSPEED_SPEED = Shape(
     literal=b", RunningAvgSamplesPerSec=",
     pattern=re.compile(rb"(?:\bglobal_step=|\b\d+/)(?P<step>\d{1,12}), RunningAvgSamplesPerSec="),
     rates={"samples/s": _after(rb"CurrSamplesPerSec=")},
+    is_more=True,
 )
 NEMO = Shape(
     literal=b"global_step: ",
@@ -179,7 +177,7 @@ EPOCHS = Shape(
     pattern=re.compile(
         rb"[Ee]poch:? ?\[?(?P<epoch>\d{1,6})(?:/\d+)?\]?:?"
         rb"(?:[ ,]+\[ *| +\d{1,3}%\|[^|\n]{0,80}\| *|[ ,]+(?:batch|step|iter)[ :=]+|:? {2,6})"
-        rb"(?P<step>\d{1,9}) ?/ ?(?P<total>\d{1,9})\b"
+        rb"(?P<step>\d{1,9}) ?/ ?(?P<total>\d{1,9})\b(?! \[00:00<\?)"
     ),
     extras={
         **_BAR_EXTRAS,
@@ -192,7 +190,7 @@ BAR = Shape(
     pattern=re.compile(
         rb"(?:^ {0,5}(?:\d{1,6}: )?|\]:? ?|(?:INFO|WARNING): )"
         rb"(?P<name>(?:Steps|Train|Training|Iteration)s?:? +)? {0,3}\d{1,3}%\|[^|\n]{0,100}\| *"
-        rb"(?P<step>\d{1,12})/(?P<total>\d{2,12}) \[[\d:]{4,12}<[\d:?]{1,12}",
+        rb"(?P<step>\d{1,12})/(?P<total>\d{2,12}) \[[\d:]{4,12}<\d[\d:]{0,11}",
         re.MULTILINE,
     ),
     extras=_BAR_EXTRAS,

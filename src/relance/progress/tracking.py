@@ -104,7 +104,8 @@ def _after_step(state: ProgressState, mark: StepSeen) -> ProgressState:
     told_again = mark.step in (progress.step, state.before)
     latest_at = mark.at if progress.step_at is None else max(progress.step_at, mark.at)
     if told_again:
-        return replace(state, progress=replace(progress, step_at=latest_at))
+        progress = replace(progress, step_at=latest_at)
+        return replace(state, progress=_with_more(progress, mark) if mark.step == progress.step else progress)
     back = progress.step is not None and mark.step < progress.step
     if back:
         state = replace(state, reports=0, stamp_step=None, stamp_at=None)
@@ -133,6 +134,17 @@ def _after_step(state: ProgressState, mark: StepSeen) -> ProgressState:
     if mark.throughput is not None:
         progress = replace(progress, throughput=_finite(mark.throughput), throughput_unit=mark.throughput_unit)
     return replace(state, progress=progress, paused=saving, saved=saving, evaluated=False)
+
+
+def _with_more(progress: Progress, mark: StepSeen) -> Progress:
+    """What a line tells of the last step that was not told with it."""
+    return replace(
+        progress,
+        loss=progress.loss if mark.loss is None else _finite(mark.loss),
+        grad_norm=progress.grad_norm if mark.grad_norm is None else _finite(mark.grad_norm),
+        throughput=progress.throughput if mark.throughput is None else _finite(mark.throughput),
+        throughput_unit=progress.throughput_unit if mark.throughput is None else mark.throughput_unit,
+    )
 
 
 def _is_being_saved(progress: Progress, step: int) -> bool:
@@ -235,8 +247,8 @@ class _Fold:
         self._total, self._seen, self._pause_s = progress.total_steps, 0, progress.longest_pause_s
         self._first_pause_s: float | None = None
         """The pause before the first new step: what was announced before it belongs to it."""
-        self._told: StepSeen | None = None
-        """The last one that told a throughput."""
+        self._loss, self._norm = progress.loss, progress.grad_norm
+        self._rate, self._unit = progress.throughput, progress.throughput_unit
 
     def take(self, mark: StepSeen) -> None:
         step, at = mark.step, mark.at
@@ -244,6 +256,10 @@ class _Fold:
         latest_at = at if step_at is None or at > step_at else step_at
         if step in (self._step, self._before):
             self._step_at = latest_at
+            if step == self._step:
+                self._loss = self._loss if mark.loss is None else _finite(mark.loss)
+                self._norm = self._norm if mark.grad_norm is None else _finite(mark.grad_norm)
+                self._take_rate(mark)
             return
         back = self._step is not None and step < self._step
         if back:
@@ -259,12 +275,16 @@ class _Fold:
         if self._first is None:
             self._first = mark
         self._last = mark
-        if mark.throughput is not None:
-            self._told = mark
+        self._loss, self._norm = _finite(mark.loss), _finite(mark.grad_norm)
+        self._take_rate(mark)
         self._step, self._step_at = step, latest_at
         self._highest = step if self._highest is None or step > self._highest else self._highest
         self._total = mark.total if mark.total is not None else self._total
         self._seen += 1
+
+    def _take_rate(self, mark: StepSeen) -> None:
+        if mark.throughput is not None:
+            self._rate, self._unit = _finite(mark.throughput), mark.throughput_unit
 
     def _time(self, mark: StepSeen) -> None:
         time_s = mark.step_time_s
@@ -277,7 +297,14 @@ class _Fold:
     def state(self) -> ProgressState:
         """The state after all that was taken."""
         before = self._before_all
-        progress = replace(before.progress, step_at=self._step_at)
+        progress = replace(
+            before.progress,
+            step_at=self._step_at,
+            loss=self._loss,
+            grad_norm=self._norm,
+            throughput=self._rate,
+            throughput_unit=self._unit,
+        )
         if self._first is None or self._last is None:
             return replace(before, progress=progress)
         is_first = progress.first_step is None
@@ -296,11 +323,7 @@ class _Fold:
             longest_evaluation_s=_longer(
                 progress.longest_evaluation_s, self._first_pause_s if before.evaluated else None
             ),
-            loss=_finite(self._last.loss),
-            grad_norm=_finite(self._last.grad_norm),
             is_learned=self._last.is_learned,
-            throughput=progress.throughput if self._told is None else _finite(self._told.throughput),
-            throughput_unit=progress.throughput_unit if self._told is None else self._told.throughput_unit,
         )
         return replace(
             before,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from relance.progress.dialects import Dialect
+from relance.progress.announcements import MARKS
+from relance.progress.dialects import Dialect, Mark
 from relance.progress.frameworks import DIALECTS, LEARNED, marks_of
 from relance.progress.readers import ReaderState
 
@@ -45,7 +46,7 @@ def wanted_patterns(own: str | None = None, state: ReaderState | None = None) ->
         steps.append(LEARNABLE)
         if name == LEARNED and state is not None and state.learning.shape is not None:
             steps.append(state.learning.shape.pattern)
-    marks = [_unnamed(mark.pattern) for mark in marks_of(known)]
+    marks = [_unnamed(mark.pattern) for mark in _marks(own, known)]
     return tuple(dict.fromkeys([*(_unnamed(each) for each in steps), *marks]))
 
 
@@ -53,6 +54,13 @@ def wanted_literals(dialect: str | None = None) -> tuple[bytes, ...]:
     """Literals, letter case as it stands, of which each step line of a dialect has one; None: of all dialects."""
     named = [each for each in DIALECTS if dialect in (None, each.name)]
     return tuple(dict.fromkeys(literal for each in named for literal in each.literals))
+
+
+def _marks(own: str | None, known: Dialect | None) -> tuple[Mark, ...]:
+    """The marks that count: those of any framework while its steps may still be recognised."""
+    if own is not None or known is not None:
+        return marks_of(known)
+    return tuple(mark for marks in MARKS.values() for mark in marks)
 
 
 def _of(dialect: Dialect) -> tuple[str, ...]:

@@ -18,7 +18,10 @@ FLAG = "broken-xid79"
 `kernel_delay_s`."""
 RAISED = "raised-xid79"
 """In the node's folder: a rank has just died of it."""
-KINDS = ("xid79",)
+SLOW_FLAG = "slowed"
+"""In the node's folder: the steps of all its ranks take longer. JSON with `factor`."""
+XID79, SLOW = "xid79", "slow"
+KINDS = (XID79, SLOW)
 
 XID79_LINES = (
     "NVRM: Xid (PCI:0000:9b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.",
@@ -49,9 +52,24 @@ def break_node(node_dir: Path, *, after_steps: int, kernel_delay_s: float) -> No
     new.replace(node_dir / FLAG)
 
 
+def slow_node(node_dir: Path, *, factor: float) -> None:
+    """Set the flag of a node whose steps take so many times as long."""
+    new = node_dir / f"{SLOW_FLAG}.new"
+    new.write_text(json.dumps({"factor": factor}), encoding="utf-8")
+    new.replace(node_dir / SLOW_FLAG)
+
+
+def slowness(node_dir: Path) -> float:
+    """How many times as long a step takes on this node."""
+    try:
+        return float(json.loads((node_dir / SLOW_FLAG).read_text(encoding="utf-8"))["factor"])
+    except FileNotFoundError:
+        return 1.0
+
+
 def mend_node(node_dir: Path) -> None:
-    """Take the flag away."""
-    for name in (FLAG, RAISED):
+    """Take the flags away."""
+    for name in (FLAG, RAISED, SLOW_FLAG):
         (node_dir / name).unlink(missing_ok=True)
 
 

@@ -18,6 +18,7 @@ from relance.simulation.requests import Request, submitted
 _LONGEST_WAIT_S = 300.0
 _DEFAULT_WAIT_S = 30.0
 _DEFAULT_AFTER_STEPS = 3
+_DEFAULT_FACTOR = 3.0
 
 Answer = dict[str, Any]
 
@@ -186,8 +187,12 @@ class Operations:
         kind = request.get("kind", str)
         if kind not in node_faults.KINDS:
             raise Refused(f"unknown kind of fault {kind}")
+        node_dir = self._engine.node_dir(self._node(request).name)
+        if kind == node_faults.SLOW:
+            node_faults.slow_node(node_dir, factor=float(request.get("factor", (int, float), _DEFAULT_FACTOR)))
+            return {"at": self._engine.now()}
         node_faults.break_node(
-            self._engine.node_dir(self._node(request).name),
+            node_dir,
             after_steps=request.get("after_steps", int, _DEFAULT_AFTER_STEPS),
             kernel_delay_s=float(request.get("kernel_delay_s", (int, float), 0.0)),
         )

@@ -51,11 +51,12 @@ Faults, for tests and demonstrations; each answers with `at`, when it was done
     oom_rank {job_id, rank}                 killed as the kernel kills for memory: job OUT_OF_MEMORY, kernel line
     rank_pid {job_id, rank}                 -> `pid`, `node`, `alive`
     kernel_line {node, text}                appends to the node's kernel log, with time and node before it
-    break_node {node, kind, after_steps?, kernel_delay_s?}
+    break_node {node, kind, after_steps?, kernel_delay_s?, factor?}
                                             kind "xid79": the trainer's first rank on the node loses its GPU so many
                                             steps (default 3) after it started there or, if it runs already, after it
                                             saw the break; the kernel's lines with Xid 79 follow when the rank has died
-                                            of it, kernel_delay_s (default 0) later. Every attempt there, until mended
+                                            of it, kernel_delay_s (default 0) later. Every attempt there, until mended.
+                                            kind "slow": each step there takes `factor` (default 3) times as long
     mend_node {node}
 
 Files under the state directory: `scheduler.json` (everything above, for inspection and for the next daemon),

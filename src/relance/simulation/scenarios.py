@@ -89,11 +89,14 @@ class Scenarios:
         """What is to befall this rank in this step."""
         here = [each for each in (*self._given, *self._from_files(step)) if self._concerns(each)]
         now = [each for each in here if each.at == step]
+        factors = [each.factor for each in here if each.name == "slow" and step >= (each.at or 0)]
+        if self._place.node_dir is not None:
+            factors.append(node_faults.slowness(self._place.node_dir))
         return Turn(
             damaged=any(each.name == "bug" for each in now),
             frightening=any(each.name == "frightening" for each in now),
             pause_s=sum(each.s for each in now if each.name == "pause"),
-            slower=max((each.factor for each in here if each.name == "slow" and step >= (each.at or 0)), default=1.0),
+            slower=max(factors, default=1.0),
             exit_code=next((each.code for each in now if each.name == "exit"), None),
         )
 

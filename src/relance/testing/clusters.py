@@ -170,6 +170,10 @@ class SimulatedCluster:
             self.ask("break_node", node=node, kind="xid79", after_steps=after_steps, kernel_delay_s=kernel_delay_s)
         )
 
+    def slow_node(self, node: str, *, factor: float) -> datetime:
+        """Have each step on this node take so many times as long from now on; gives when."""
+        return _at(self.ask("break_node", node=node, kind="slow", factor=factor))
+
     def job(self, job_id: int) -> dict[str, Any]:
         """The job as the scheduler shows it now. Raises ClusterRefusedError when it is no longer known."""
         row: dict[str, Any] = self.ask("job", job_id=job_id)["job"]

@@ -151,6 +151,11 @@ class SlurmTrainings:
         node_faults.break_node(self.work_dir / "nodes" / node, after_steps=after_steps, kernel_delay_s=kernel_delay_s)
         return self._clock.now()
 
+    def slow_node(self, node: str, *, factor: float) -> datetime:
+        """Have each step on this node take so many times as long from now on; gives when."""
+        node_faults.slow_node(self.work_dir / "nodes" / node, factor=factor)
+        return self._clock.now()
+
     def cancel(self, job_id: int, user: str = "") -> None:
         """Cancel a job as its owner, or as another user. Raises PrivateSlurmError."""
         self.cluster.must(user or self.owner.name, ["scancel", str(job_id)])

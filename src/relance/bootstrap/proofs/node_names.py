@@ -11,6 +11,7 @@ from relance.bootstrap.proofs.rows import Level, Row
 
 _PORT = re.compile(r"(?<=[^:]):\d{1,5}\Z")
 _SHOWN = 3
+NAME = "names of nodes"
 _LEAST_SHARE = 0.5
 """A template that fits fewer of the values than that is no suggestion."""
 
@@ -33,11 +34,10 @@ class NodeNames:
 
 def names_row(found: NodeNames, scheduler: Collection[str]) -> Row:
     """Whether a source calls the nodes what the scheduler calls them."""
-    name = "node_names"
     if not found.values:
         text = f"no value of the label {found.label} was found: nothing here can be laid at a node's door"
         remedy = "have the shipper set the node's name, or name the label that has it in the settings: node_label"
-        return Row(source=found.source, name=name, level=Level.WARN, read="none", means=text, remedy=remedy)
+        return Row(source=found.source, name=NAME, level=Level.WARN, read="none", means=text, remedy=remedy)
     by_value = {value: node_of(value, found.template, drops_port=found.drops_port) for value in found.values}
     known = frozenset(node for node in by_value.values() if node in scheduler)
     strange = sorted(value for value, node in by_value.items() if node not in scheduler)
@@ -46,18 +46,18 @@ def names_row(found: NodeNames, scheduler: Collection[str]) -> Row:
         read += f"; not {_some(strange)}"
     if not scheduler:
         text, remedy = "what the scheduler calls its nodes is not known", "see that the scheduler can be asked"
-        return Row(source=found.source, name=name, level=Level.WARN, read=read, means=text, remedy=remedy)
+        return Row(source=found.source, name=NAME, level=Level.WARN, read=read, means=text, remedy=remedy)
     if not known:
         return _all_strange(found, scheduler, read)
     silent = sorted(found.wanted - known)
     if silent:
         text = f"nothing comes from {_some(silent)}, where there should be something"
         remedy = "see that the shipper or exporter runs there, and that it gives the name as elsewhere"
-        return Row(source=found.source, name=name, level=Level.WARN, read=read, means=text, remedy=remedy)
+        return Row(source=found.source, name=NAME, level=Level.WARN, read=read, means=text, remedy=remedy)
     text = "names of nodes are the same here and in the scheduler"
     if strange:
         text += "; other hosts are nodes of no job here, and are left out"
-    return Row(source=found.source, name=name, level=Level.OK, read=read, means=text)
+    return Row(source=found.source, name=NAME, level=Level.OK, read=read, means=text)
 
 
 def node_of(value: str, template: str, *, drops_port: bool = False) -> str:
@@ -110,7 +110,7 @@ def _all_strange(found: NodeNames, scheduler: Collection[str], read: str) -> Row
         remedy = f"the scheduler has long names and this source has short ones ({short}): have it give the long ones"
     else:
         remedy = f"set node_label to the label that has the scheduler's names; {found.label} does not"
-    return Row(source=found.source, name="node_names", level=Level.BAD, read=read, means=text, remedy=remedy)
+    return Row(source=found.source, name=NAME, level=Level.BAD, read=read, means=text, remedy=remedy)
 
 
 def _some(names: Collection[str]) -> str:

@@ -38,6 +38,8 @@ class RuleGroup:
     rules: tuple[str, ...]
     means: str
     remedy: str = ""
+    lacks: tuple[str, ...] = ()
+    """The series that are not there, where that is why they never hit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,6 +35,7 @@ _FAMILIES = (
     ("container_", "cAdvisor"),
 )
 _OTHER = "other exporters"
+_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,10 +92,12 @@ def _of_metrics(rules: Collection[MetricRule], sources: Sources) -> Iterable[Rul
             families.setdefault(_family(missing[0]), {})[rule] = missing
     for family, of_rules in families.items():
         series = sorted({name for missing in of_rules.values() for name in missing})
+        more = f" and {len(series) - _SHOWN} more" if len(series) > _SHOWN else ""
         yield RuleGroup(
             needs=f"metrics of {family}", can_hit=False, rules=tuple(sorted(of_rules)),
-            means=f"never hit: the store has no {', '.join(series)}",
+            means=f"never hit: the store has no {', '.join(series[:_SHOWN])}{more}",
             remedy="if these devices are here, have the exporter give these series and the store scrape it",
+            lacks=tuple(series),
         )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from relance.cli.demos.faults import Fault, FaultName
 from relance.cli.demos.outputs import AttemptOutput
 from relance.domain.clocks import Milestones, Stamp
+from relance.domain.faults import Remedy
 from relance.recovery.rows import IncidentItem
 from relance.recovery.stories import JobStory
 
@@ -59,6 +60,8 @@ class Act:
     broken_step: int | None = None
     """The newest step when the fault came."""
     broken_node: str = ""
+    found_step: int | None = None
+    """The newest step when its first incident was seen."""
     story: JobStory | None = None
     """What the server knows."""
     row: Mapping[str, Any] | None = None
@@ -123,6 +126,8 @@ def seen(act: Act, look: Look, now: datetime) -> Act:
     act = replace(act, row=look.row or act.row, story=look.story or act.story, output=look.output or act.output)
     if act.phase in (Phase.WAITING, Phase.OVER):
         return act
+    if act.incidents and act.found_step is None:
+        act = replace(act, found_step=act.step)
     late = _overdue(act, now)
     if late:
         return replace(act, phase=Phase.OVER, overdue=late)
@@ -151,7 +156,7 @@ def _is_warm(act: Act) -> bool:
     output = act.output
     if progress is None or progress.step is None or output is None:
         return False
-    if output.last_step is None or output.saved_step is None:
+    if output.last_step is None or output.saved_step is None or output.last_step < act.fault.after_steps:
         return False
     low, high = _STEPS_PAST_CHECKPOINT
     return low <= output.last_step - output.saved_step <= high
@@ -160,6 +165,8 @@ def _is_warm(act: Act) -> bool:
 def _has_shown_all(act: Act) -> bool:
     if act.fault.name is FaultName.SCARE:
         return act.step is not None and act.step >= (act.broken_step or 0) + _STEPS_AFTER_FRIGHT
+    if act.fault.expectation.remedies == (Remedy.NONE,):
+        return act.newest is not None and act.newest.action is Remedy.NONE
     return act.newest is not None and (act.newest.times.progress is not None or act.newest.ended_at is not None)
 
 

@@ -107,6 +107,17 @@ def _verdict(account: Account) -> Iterable[str]:
         yield "no step of the new attempt, or none beyond the old ones, was seen"
 
 
+def _found(account: Account) -> Iterable[str]:
+    """What takes steps to be seen is found within so many, with the reason that it has to have."""
+    act, fault = account.act, account.act.fault
+    if fault.found_within_steps is not None and act.found_step is not None:
+        steps = act.found_step - (act.broken_step or 0)
+        if steps > fault.found_within_steps:
+            yield f"it was found {steps} steps after the fault, not within {fault.found_within_steps}"
+    if act.newest is not None and fault.because not in act.newest.summary:
+        yield f"the verdict does not say {fault.because!r}: {act.newest.summary}"
+
+
 def _suspects(account: Account) -> Iterable[str]:
     """A broken node is named and kept out no later than at its second fault; no other node is blamed."""
     act = account.act
@@ -146,5 +157,5 @@ _ALWAYS: tuple[Check, ...] = (
     _one_attempt_per_restart,
     _resumed_after_checkpoint,
 )
-_ACTED: tuple[Check, ...] = (_was_seen, _verdict, _suspects)
+_ACTED: tuple[Check, ...] = (_was_seen, _verdict, _found, _suspects)
 _ALONE: tuple[Check, ...] = (_left_alone,)

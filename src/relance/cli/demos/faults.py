@@ -1,4 +1,4 @@
-"""The five faults of the demonstration: what is done to a training, and what has to come of it."""
+"""The six faults of the demonstration: what is done to a training, and what has to come of it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from enum import Enum
 
 from relance.domain.events import IncidentEnd
 from relance.domain.faults import FaultDomain, Remedy
+
+SLOWER = 3.0
+"""How many times as long a step of the slow node takes."""
 
 
 class FaultName(Enum):
@@ -22,6 +25,8 @@ class FaultName(Enum):
     """The training script fails at the same step in every attempt."""
     SCARE = "scare"
     """A rank prints a frightening traceback, catches it and trains on."""
+    SLOW = "slow"
+    """A node makes all others wait for it at each step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,11 +67,21 @@ class Fault:
     """How long the owner of this job lets it be silent."""
     rank: int = 0
     """Which rank it befalls."""
+    after_steps: int = 0
+    """It comes after so many steps at least."""
+    found_within_steps: int | None = None
+    """In how many steps of the training it has to be found."""
+    because: str = ""
+    """What has to be given as the reason for the advice."""
+    steps: int | None = None
+    """How many steps the training has; None: as many as all others."""
+    is_beside: bool = False
+    """It is played beside the others from the beginning: it takes long, and calls for nothing meanwhile."""
 
 
 def faults(hang_after_s: float) -> tuple[Fault, ...]:
     """All faults, in the order in which they are shown."""
-    return (_KILL, _hang(hang_after_s), _NODE, _BUG, _SCARE)
+    return (_KILL, _hang(hang_after_s), _NODE, _BUG, _SCARE, _SLOW)
 
 
 def _hang(hang_after_s: float) -> Fault:
@@ -135,4 +150,23 @@ _SCARE = Fault(
     title="a fright",
     done="rank 0 prints an out-of-memory traceback, catches it and trains on",
     expectation=Expectation(attempts=(1, 1), final_state="COMPLETED"),
+)
+_SLOW = Fault(
+    name=FaultName.SLOW,
+    job="llama-slow",
+    title="a node turns slow",
+    done=f"each step on one of its nodes takes {SLOWER:g} times as long, so that all others wait for it",
+    rank=4,
+    after_steps=45,  # it has to know its own pace first
+    found_within_steps=60,
+    because="no node evidence",
+    steps=120,
+    is_beside=True,
+    expectation=Expectation(
+        attempts=(1, 1),
+        final_state="COMPLETED",
+        domains=frozenset({FaultDomain.UNKNOWN}),
+        remedies=(Remedy.NONE,),
+        end=IncidentEnd.JOB_ENDED,
+    ),
 )

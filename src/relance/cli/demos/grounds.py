@@ -57,6 +57,10 @@ class Trainings(Protocol):
         """Break a node's GPU; gives when. Raises ClusterRefusedError."""
         ...
 
+    def slow_node(self, node: str, *, factor: float) -> datetime:
+        """Make a node slow; gives when. Raises ClusterRefusedError."""
+        ...
+
 
 class Ground(Protocol):
     """A cluster and Relance, as real processes."""

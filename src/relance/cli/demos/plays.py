@@ -17,7 +17,7 @@ from pathlib import Path
 from relance.cli.demos import acts, settings
 from relance.cli.demos.acts import Act, Phase
 from relance.cli.demos.checks import Account, problems
-from relance.cli.demos.faults import Fault, FaultName
+from relance.cli.demos.faults import SLOWER, Fault, FaultName
 from relance.cli.demos.grounds import Ground, GroundFailedError, SimulatedGround, SlurmGround
 from relance.cli.demos.outputs import attempts_in
 from relance.client.errors import ServerRefusedError, ServerUnreachableError
@@ -149,10 +149,12 @@ class Play:
         is_free = True
         for act in scene.acts:
             now = self._clock.now()
-            after = self._moved(act, client, now) if is_free or act.phase is not Phase.WAITING else act
+            may_begin = is_free or act.fault.is_beside
+            after = self._moved(act, client, now) if may_begin or act.phase is not Phase.WAITING else act
             if after.phase is Phase.OVER and act.fault.name not in found:
                 found[act.fault.name] = problems(self._account(after))
-            is_free = is_free and (self._plan.at_once or after.phase in (Phase.MENDED, Phase.OVER))
+            is_done = after.phase in (Phase.MENDED, Phase.OVER)
+            is_free = is_free and (self._plan.at_once or act.fault.is_beside or is_done)
             played.append(after)
         return replace(scene, acts=tuple(played), now=self._clock.now(), problems=found)
 
@@ -186,7 +188,7 @@ class Play:
                 name=fault.job,
                 nodes=settings.NODES_PER_JOB,
                 ranks_per_node=settings.RANKS_PER_NODE,
-                steps=_STEPS_AT_ONCE if self._plan.at_once else _STEPS,
+                steps=fault.steps or (_STEPS_AT_ONCE if self._plan.at_once else _STEPS),
                 step_s=settings.STEP_S,
                 checkpoint_every=settings.CHECKPOINT_EVERY,
                 comment=_comment(wish),
@@ -205,6 +207,8 @@ class Play:
                 return self._ground.trainings.stop_rank(act.job_id, fault.rank), node
             case FaultName.NODE:
                 return self._ground.trainings.break_node(node), node
+            case FaultName.SLOW:
+                return self._ground.trainings.slow_node(node, factor=SLOWER), node
             case FaultName.BUG:
                 later = _BUG_LATER_ON_SLURM if self._plan.on_slurm else _BUG_AFTER_STEPS
                 self._ground.trainings.befall(fault.job, "bug", at=(act.step or 0) + later)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from relance.domain.limits import Limits
+from relance.domain.limits import Limits, SlowdownLimits
 from relance.testing.slurm_clusters import ClusterPlan, PartitionPlan
 
 CLUSTER = "demo"
@@ -27,6 +27,8 @@ _SETTLE_S = 0.0
 _DEAD_RANK_S = 5.0
 _SUSPECTED_S = 4.0
 _AFTER_BOOT_S = 0.0
+_SLOW_SHARE, _SLOW_STEPS, _SLOW_S = 1.0, 20, 4.0
+"""Nothing short of twice as long: trainings that begin beside it on the same few cores slow it down as well."""
 _BURST_AT_ONCE = 8
 _POLL_S = 1.0
 
@@ -75,6 +77,7 @@ def relance_settings(
         "dead_rank_min_s": _DEAD_RANK_S,
         "grace_after_boot_s": _AFTER_BOOT_S,
         "hang": {"suspected_min_s": _SUSPECTED_S},
+        "slowdown": {"share": _SLOW_SHARE, "steps": _SLOW_STEPS, "for_s": _SLOW_S},
     }
     if at_once:
         limits["storms"] = {"bucket_burst": _BURST_AT_ONCE}
@@ -103,6 +106,11 @@ def differences(*, at_once: bool) -> tuple[Difference, ...]:
         Difference(name="silence that looks like a hang", here=_s(_SUSPECTED_S), usual=_s(usual.hang.suspected_min_s)),
         Difference(name="silence that is a hang (llama-hang's own wish)", here=_s(HANG_AFTER_S), usual="never"),
         Difference(
+            name="longer steps that are a slowdown",
+            here=_slow(SlowdownLimits(share=_SLOW_SHARE, steps=_SLOW_STEPS, for_s=_SLOW_S)),
+            usual=_slow(usual.slowdown),
+        ),
+        Difference(
             name="caution after the scheduler's start", here=_s(_AFTER_BOOT_S), usual=_s(usual.grace_after_boot_s)
         ),
         Difference(name="the scheduler's time from TERM to KILL", here=_s(KILL_WAIT_S), usual="30 s"),
@@ -115,3 +123,7 @@ def differences(*, at_once: bool) -> tuple[Difference, ...]:
 
 def _s(value: float) -> str:
     return f"{value:g} s"
+
+
+def _slow(limits: SlowdownLimits) -> str:
+    return f"by {100 * limits.share:g} % over {limits.steps} steps and {limits.for_s:g} s"
