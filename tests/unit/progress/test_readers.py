@@ -263,3 +263,46 @@ def test_the_quick_way_to_a_time_and_the_general_one_are_one(before: str) -> Non
 
 def steps(marks: tuple[ProgressMark, ...]) -> list[StepSeen]:
     return [mark for mark in marks if isinstance(mark, StepSeen)]
+
+
+def test_an_own_pattern_may_tell_of_saves_and_of_throughput_too() -> None:
+    own = (
+        r"at (?P<step>\d+), (?P<throughput>[\d.]+) seq/s"
+        r"|keeping (?P<saving>\d+)|kept (?P<saved>\d+)"
+    )
+    marks = read("at 7, 12.5 seq/s\nkeeping 7\nat 8, 12.5 seq/s\nkept 7\n", own)
+    assert [(mark.step, getattr(mark, "throughput", None), getattr(mark, "event", None)) for mark in marks if not
+            isinstance(mark, PhaseSeen)] == [
+        (7, 12.5, None), (7, None, CheckpointEvent.BEGUN), (8, 12.5, None), (7, None, CheckpointEvent.DURABLE),
+    ]  # fmt: skip
+
+
+def test_with_an_own_pattern_what_frameworks_plainly_announce_counts_too() -> None:
+    text = "at 7\nsuccessfully saved checkpoint from iteration     400 to /ckpt/run7\nvalidation loss at iteration 7\n"
+    assert [type(mark) for mark in read(text, r"at (?P<step>\d+)")] == [StepSeen, CheckpointSeen]
+
+
+def test_the_state_of_a_reader_from_before_is_still_read() -> None:
+    plain = encode(ProgressReader().read(block(megatron(1).encode()), ReaderState())[0])
+    del plain["carried"], plain["learning"]
+    state = decode(ReaderState, plain)
+    assert (state.dialect, state.step) == ("megatron", 1)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("| learning rate", "| skipped samples: 0 | learning rate"),
+        (" | loss scale: 1.0", ""),
+        ("| lm loss", "| load_balancing_loss: 1.2E-02 | lm loss"),
+        ("grad norm: 0.873", "grad norm: nan"),
+        ("number of skipped", "num zeros: 12 | number of skipped"),
+        ("consumed samples", "consumed tokens"),
+    ],
+)
+def test_the_quick_way_through_a_megatron_line_and_the_piecewise_one_are_one(change: tuple[str, str]) -> None:
+    usual, other = read(megatron(5))[0], read(megatron(5).replace(*change))[0]
+    assert isinstance(usual, StepSeen)
+    assert isinstance(other, StepSeen)
+    figures = [(seen.step, seen.total, seen.step_time_s, seen.loss, seen.throughput) for seen in (usual, other)]
+    assert figures[0] == figures[1]

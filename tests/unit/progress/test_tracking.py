@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from relance.domain.encoding import decode, encode
 from relance.domain.progress import CheckpointEvent, CheckpointSeen, Phase, PhaseSeen, Progress, ProgressMark, StepSeen
-from relance.progress import ProgressState, seen_up_to, start, track
+from relance.progress import ProgressState, seen_up_to, start, track, with_start
 from relance.progress.tracking import WINDOW
 
 BEGIN = datetime(2026, 5, 2, 11, 0, tzinfo=UTC)
@@ -145,3 +145,76 @@ def test_a_save_goes_on_although_another_rank_reports_the_saved_step_after_its_a
     assert progress(*marks, step(21, 60)).phase is Phase.TRAINING, "an asynchronous save does not stop the steps"
     assert progress(*marks, checkpoint(CheckpointEvent.DURABLE, 60, 20)).phase is Phase.TRAINING
     assert progress(*marks, checkpoint(CheckpointEvent.DURABLE, 60, 20), step(21, 61)).median_step_s is None
+
+
+def test_how_long_saves_take_is_known_from_their_begin_until_they_are_durable() -> None:
+    saves: list[ProgressMark] = [step(1, 1)]
+    for count, took in enumerate((10.0, 30.0, 20.0)):
+        at_s = 100.0 * (count + 1)
+        saves += [
+            checkpoint(CheckpointEvent.BEGUN, at_s, count),
+            checkpoint(CheckpointEvent.BEGUN, at_s + 1, count),
+            checkpoint(CheckpointEvent.DURABLE, at_s + took, count),
+        ]
+    known = progress(*saves)
+    assert (known.last_save_s, known.median_save_s) == (20.0, 20.0)
+    assert progress(*saves[:4]).last_save_s == 10.0
+
+
+def test_a_save_of_which_only_the_end_is_told_has_no_duration() -> None:
+    ended = progress(step(1, 1), checkpoint(CheckpointEvent.DURABLE, 9, 1))
+    other = progress(step(1, 1), checkpoint(CheckpointEvent.BEGUN, 2, 5), checkpoint(CheckpointEvent.DURABLE, 9, 4))
+    at_once = progress(step(1, 1), checkpoint(CheckpointEvent.BEGUN, 2, 5), checkpoint(CheckpointEvent.DURABLE, 2, 5))
+    assert [known.last_save_s for known in (ended, other, at_once)] == [None, None, None]
+
+
+def test_pauses_for_saves_and_evaluations_are_known_by_their_kind() -> None:
+    marks: list[ProgressMark] = [step(each, each) for each in range(5)]
+    marks += [checkpoint(CheckpointEvent.BEGUN, 4.5, 4), step(5, 34)]
+    marks += [PhaseSeen(at=at(34.5), phase=Phase.EVALUATING), step(6, 94), step(7, 200), step(8, 201)]
+    known = progress(*marks)
+    assert (known.longest_save_s, known.longest_evaluation_s, known.longest_pause_s) == (30.0, 60.0, 106.0)
+    assert progress(*marks[:5]).longest_save_s is None
+
+
+def test_an_asynchronous_save_is_no_longer_pause_than_its_own() -> None:
+    marks: list[ProgressMark] = [step(1, 1), checkpoint(CheckpointEvent.BEGUN, 1.5, 1), step(2, 4), step(3, 6)]
+    marks += [checkpoint(CheckpointEvent.DURABLE, 60, 1), step(4, 90)]
+    known = progress(*marks)
+    assert (known.longest_save_s, known.last_save_s) == (3.0, 58.5)
+
+
+def test_the_time_to_the_first_step_counts_from_the_attempts_start() -> None:
+    assert with_start(tracked(step(1, 50)), at(-10)).progress.start_s == 60.0
+    assert with_start(tracked(step(1, 50), step(2, 60)), at(-10)).progress.start_s == 60.0
+    assert with_start(start(BEGIN), at(-10)).progress.start_s is None
+    assert with_start(tracked(step(1, 50)), None).progress.start_s is None
+    assert with_start(tracked(step(1, 50)), at(70)).progress.start_s is None, "a clock that goes wrong"
+
+
+def test_the_last_throughput_that_was_told_is_known_with_its_unit() -> None:
+    told = StepSeen(at=at(1), step=1, throughput=412.5, throughput_unit="TFLOP/s/GPU")
+    known = progress(told, step(2, 2))
+    assert (known.throughput, known.throughput_unit) == (412.5, "TFLOP/s/GPU")
+    assert progress(StepSeen(at=at(1), step=1, throughput=math.inf)).throughput is None
+
+
+def test_what_is_told_of_a_step_later_is_added_to_it() -> None:
+    bare = StepSeen(at=at(1), step=5)
+    known = progress(bare, StepSeen(at=at(2), step=5, loss=2.5, grad_norm=0.5, throughput=9.0, throughput_unit="it/s"))
+    assert (known.loss, known.grad_norm, known.throughput, known.steps_seen) == (2.5, 0.5, 9.0, 1)
+
+
+def test_a_durable_line_without_any_step_does_not_forget_the_one_before() -> None:
+    marks = (checkpoint(CheckpointEvent.DURABLE, 1, 40), checkpoint(CheckpointEvent.DURABLE, 2))
+    assert progress(*marks).checkpoint_durable == 40
+
+
+def test_a_state_from_before_these_were_known_is_still_read() -> None:
+    plain = encode(tracked(step(1, 1), step(2, 2)))
+    for name in ("saved", "evaluated", "save_begun_at", "saves_s"):
+        del plain[name]
+    for name in ("throughput", "throughput_unit", "start_s", "last_save_s", "median_save_s", "longest_save_s",
+                 "longest_evaluation_s", "is_learned"):  # fmt: skip
+        del plain["progress"][name]
+    assert decode(ProgressState, plain) == tracked(step(1, 1), step(2, 2))
