@@ -17,7 +17,7 @@ from relance.detectors.pictures import NONE, Standstill
 from relance.detectors.rhythms import UNKNOWN, Rhythm
 from relance.detectors.watched import Watched
 from relance.domain.faults import Role, Scope
-from relance.domain.findings import Certainty, Finding, FindingKind, OddNode, RuleHit, Sign
+from relance.domain.findings import Certainty, Finding, FindingKind, RuleHit, Sign
 from relance.domain.keys import stable_id
 from relance.domain.observations import DevicePicture, Life, NodeSign, Observation
 from relance.domain.progress import CheckpointSeen, Phase, PhaseSeen, Progress, StepSeen
@@ -220,7 +220,10 @@ def _finding(state: HangState, now: datetime, watched: Watched, progress: Progre
     quiet_since = state.quiet_since or now
     symptom_at = min(state.last_step_at, quiet_since) if state.last_step_at is not None else quiet_since
     names = ",".join(sorted(sign.value for sign in signs))
-    odd = odd_nodes(state.hits, state.standstill.odd, watched) if progress.steps_seen else ()
+    naming = [hit for hit in state.hits if not _may_be_saving(hit)]
+    odd = odd_nodes(naming, state.standstill.odd, watched) if progress.steps_seen else ()
+    shown = next((hit for hit in state.hits if watched.signs_of(hit) & signs), None)
+    parts = (_said(state, now, progress, signs), said(shown) if shown else "", words(odd, state.standstill.odd))
     return Finding(
         id=stable_id("f", watched.attempt, NAME, certainty.value, names, state.last),
         attempt=watched.attempt,
@@ -228,7 +231,7 @@ def _finding(state: HangState, now: datetime, watched: Watched, progress: Progre
         kind=FindingKind.HANG,
         certainty=certainty,
         symptom="hang" if progress.steps_seen else "start_hang",
-        summary=_summary(state, now, progress, signs, odd),
+        summary="; ".join(filter(None, parts)),
         first_evidence_at=min([symptom_at, *(time_of(hit) for hit in state.hits)]) if signs else symptom_at,
         symptom_at=symptom_at,
         hits=state.hits if signs else (),
@@ -243,16 +246,12 @@ def _counts(hits: tuple[RuleHit, ...]) -> dict[str, int]:
     return {rule: sum(hit.rule == rule for hit in hits) for rule in {hit.rule for hit in hits}}
 
 
-def _summary(
-    state: HangState, now: datetime, progress: Progress, signs: frozenset[Sign], odd: tuple[OddNode, ...]
-) -> str:
+def _said(state: HangState, now: datetime, progress: Progress, signs: frozenset[Sign]) -> str:
     silent_s = (now - (state.quiet_since or now)).total_seconds()
     after = f"after step {progress.step}" if progress.steps_seen else "and no first step"
-    parts = [f"no progress for {silent_s:.0f} s {after}"]
+    text = f"no progress for {silent_s:.0f} s {after}"
     if Sign.OWNER_LIMIT in signs:
-        parts.append("the owner's or site's limit is reached")
+        text += "; the owner's or site's limit is reached"
     if Sign.GPU_SIGNATURE in signs:
-        parts.append("all GPUs wait or idle without working")
-    if state.hits and signs - {Sign.OWNER_LIMIT, Sign.GPU_SIGNATURE}:
-        parts.append(said(state.hits[0]))
-    return "; ".join(filter(None, (*parts, words(odd, state.standstill.odd))))
+        text += "; all GPUs wait or idle without working"
+    return text

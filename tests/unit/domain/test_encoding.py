@@ -10,7 +10,7 @@ import pytest
 from relance.domain import events as e
 from relance.domain.encoding import EncodingError, decode, encode
 from relance.domain.keys import AttemptKey, JobKey
-from relance.domain.observations import Attachment
+from relance.domain.observations import Activity, Attachment, DevicePicture
 from relance.domain.stages import EndRunning, Stage, StageSetting
 from relance.domain.verdicts import CaseFile
 
@@ -37,6 +37,12 @@ def test_whole_numbers_stay_keys_of_mappings_and_bytes_stay_bytes() -> None:
     assert _through(CaseFile, case) == case
     attachment = Attachment(file="a.log", start_offset=7, data=b"\x00\xff")
     assert _through(Attachment, attachment) == attachment
+
+
+def test_members_of_enums_are_keys_of_mappings_by_their_value() -> None:
+    picture = DevicePicture(at=AT, counts={Activity.SPINNING: 7, Activity.IDLE: 1})
+    assert encode(picture)["counts"] == {"spinning": 7, "idle": 1}
+    assert _through(DevicePicture, picture) == picture
 
 
 def test_times_of_any_zone_are_written_in_utc_with_microseconds() -> None:

@@ -1,0 +1,15 @@
+"""`python -m tests.replays`: record all histories anew, after a detector was changed on purpose."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.replays.histories import HISTORIES
+from tests.replays.recordings import record
+
+FOLDER = Path(__file__).parent / "recorded"
+
+if __name__ == "__main__":
+    for name, (watched, history) in HISTORIES.items():
+        recording = record(FOLDER / f"{name}.jsonl", watched, history())
+        print(f"{name}: {len(recording.observations)} observations, {len(recording.findings)} findings")  # noqa: T201

@@ -1,0 +1,64 @@
+"""A recorded input, played again, gives the same findings, bit for bit, wherever the watcher was restarted."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+
+from relance.detectors import crashes, divergences, hangs, nodes, resumes, slowdowns
+from relance.detectors.watches import WatchState
+from relance.watching.checkpoints import Checkpoint, from_text, to_text
+from relance.watching.pipelines import Memory
+from tests.replays.histories import HISTORIES
+from tests.replays.recordings import played, played_in_runs, read, record
+
+FOLDER = Path(__file__).parent / "recorded"
+NAMES = sorted(HISTORIES)
+DETECTORS = (crashes, divergences, hangs, nodes, resumes, slowdowns)
+
+
+def stored(memory: Memory) -> Memory:
+    """The memory as it is after a restart of the watcher."""
+    checkpoint = from_text(to_text(Checkpoint(positions={}, memory=memory)))
+    assert checkpoint is not None
+    return checkpoint.memory
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_recording_gives_the_same_findings(name: str) -> None:
+    recording = read(FOLDER / f"{name}.jsonl")
+
+    assert tuple(played(recording.watched, recording.observations)) == recording.findings
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_same_comes_of_it_when_the_watcher_is_restarted_after_each_observation(name: str) -> None:
+    recording = read(FOLDER / f"{name}.jsonl")
+
+    assert tuple(played(recording.watched, recording.observations, stored)) == recording.findings
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_same_comes_of_it_when_steps_are_given_at_once(name: str) -> None:
+    recording = read(FOLDER / f"{name}.jsonl")
+
+    assert tuple(played_in_runs(recording.watched, recording.observations)) == recording.findings
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_history_is_recorded_as_it_was(name: str, tmp_path: Path) -> None:
+    watched, history = HISTORIES[name]
+    record(tmp_path / "again.jsonl", watched, history())
+
+    again, kept = ((tmp_path / "again.jsonl").read_text(), (FOLDER / f"{name}.jsonl").read_text())
+    assert again == kept, "if a detector was changed on purpose: python -m tests.replays"
+
+
+def test_every_detector_found_something_in_a_recording() -> None:
+    found = {json.loads(line)["detector"] for name in NAMES for line in read(FOLDER / f"{name}.jsonl").findings}
+
+    assert found == {module.NAME for module in DETECTORS}
+    assert len(DETECTORS) == len([field for field in dataclasses.fields(WatchState) if field.name != "version"])
