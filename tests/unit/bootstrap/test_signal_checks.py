@@ -88,7 +88,7 @@ async def test_lines_that_arrive_with_their_labels_and_steps_are_fit() -> None:
     assert row(found, "loki", "answers").read == "spoken 1.0"
     assert row(found, "loki", "lines of 17").read == "20 lines, the last 5.0 s ago"
     assert "20 steps to 20, as torchtitan" in row(found, "loki", "progress of 17").read
-    assert row(found, "loki", "node_names").level is Level.OK
+    assert row(found, "loki", "names of nodes").level is Level.OK
 
 
 async def test_every_red_row_says_what_mends_it() -> None:
@@ -276,7 +276,7 @@ def samples(**answers: Any) -> Mapping[str, Any]:  # noqa: ANN401 - samples
 async def test_metrics_of_all_nodes_are_fit() -> None:
     found = await Site(metrics=SpokenMetrics(frozenset({GPU, "up"}), samples())).check()
     assert found.fit, bad(found)
-    assert row(found, "prometheus", "node_names").level is Level.OK
+    assert row(found, "prometheus", "names of nodes").level is Level.OK
     assert any(group.can_hit and group.needs == "metrics" for group in found.rules)
     lacking = [group for group in found.rules if not group.can_hit and group.needs.startswith("metrics of")]
     assert {"metrics of node_exporter", "metrics of DCGM's exporter"} <= {group.needs for group in lacking}
@@ -289,9 +289,9 @@ async def test_metrics_of_all_nodes_are_fit() -> None:
         ({"nan": 1}, "no numbers", Level.WARN, "1 of 16"),
         ({"later": 2}, "times of samples", Level.BAD, "2 series"),
         ({"newest_s": NOW.timestamp() - 900}, "samples", Level.BAD, "15 min old"),
-        ({"hosts": ("gpu001",)}, "node_names", Level.WARN, "1 of 1"),
-        ({"hosts": ("gpu001.example.org", "gpu002.example.org")}, "node_names", Level.BAD, "0 of 2"),
-        ({"hosts": ()}, "node_names", Level.WARN, "none"),
+        ({"hosts": ("gpu001",)}, "names of nodes", Level.WARN, "1 of 1"),
+        ({"hosts": ("gpu001.example.org", "gpu002.example.org")}, "names of nodes", Level.BAD, "0 of 2"),
+        ({"hosts": ()}, "names of nodes", Level.WARN, "none"),
     ],
 )
 async def test_what_is_wrong_with_samples_is_told(
@@ -307,9 +307,9 @@ async def test_what_is_wrong_with_samples_is_told(
 async def test_long_names_in_metrics_are_mended_by_a_template() -> None:
     hosts = {"hosts": tuple(f"{node}.example.org" for node in NODES)}
     site = Site(metrics=SpokenMetrics(frozenset({GPU}), samples(**hosts)))
-    assert 'node_value: "{node}.example.org"' in row(await site.check(), "prometheus", "node_names").remedy
+    assert 'node_value: "{node}.example.org"' in row(await site.check(), "prometheus", "names of nodes").remedy
     site.metric_settings = {"node_value": "{node}.example.org"}
-    assert row(await site.check(), "prometheus", "node_names").level is Level.OK
+    assert row(await site.check(), "prometheus", "names of nodes").level is Level.OK
 
 
 async def test_a_metric_store_that_is_away_is_one_red_row_and_its_rules_wait_for_it() -> None:
