@@ -288,6 +288,22 @@ async def test_an_own_step_pattern_is_used_and_a_broken_one_is_said() -> None:
     assert [entry.source for entry in coverage[broken.attempt]] == ["progress pattern", "memory"]
 
 
+async def test_that_steps_were_learned_is_said_with_what_is_known_of_the_attempt() -> None:
+    room = Room()
+    job = room.assignment("7")
+    await _follow(room, job)
+    for number in range(20):
+        room.write(job, f"it {number} | nll 3.{number}")
+        room.clock.advance(2.0)
+        await room.tick(job)
+
+    last = room.server.batches[-1]
+    assert last.progress is not None
+    assert last.progress.is_learned
+    (said,) = [entry for entry in last.coverage if entry.source == "progress"]
+    assert (said.sight, "`it N | nll N`" in said.note) == (Sight.SEEN, True)
+
+
 async def test_an_attempt_that_another_has_replaced_has_its_last_word() -> None:
     room, job = await _training()
     room.write(job, *TRACEBACK)
