@@ -8,7 +8,7 @@ import pytest_asyncio
 
 from relance.domain.views import Assignment
 from relance.sources.files.sources import FileSource
-from relance.testing.source_contract import SourceContract
+from relance.testing.source_contract import FolderSourceContract
 from tests.unit.sources.folders import Folder
 
 
@@ -54,7 +54,7 @@ class FileStage:
             await source.close()
 
 
-class TestFileSource(SourceContract):
+class TestFileSource(FolderSourceContract):
     @pytest_asyncio.fixture
     async def stage(self, tmp_path: Path) -> AsyncIterator[FileStage]:
         made = FileStage(Folder(tmp_path))

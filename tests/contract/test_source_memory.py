@@ -9,7 +9,7 @@ from relance.domain.keys import AttemptKey, JobKey
 from relance.domain.views import Assignment
 from relance.testing.manual_clocks import ManualClock
 from relance.testing.memory_sources import MemoryLogs, MemorySource
-from relance.testing.source_contract import SourceContract
+from relance.testing.source_contract import FolderSourceContract
 
 
 class MemoryStage:
@@ -46,7 +46,7 @@ class MemoryStage:
         self._clock.advance(duration_s)
 
 
-class TestMemorySource(SourceContract):
+class TestMemorySource(FolderSourceContract):
     @pytest.fixture
     def stage(self) -> MemoryStage:
         return MemoryStage()
