@@ -115,3 +115,27 @@ def test_with_several_clusters_it_has_to_be_said_whose_uids_munge_proves(tmp_pat
         Settings.model_validate({**both, "server": {"munge": {"enabled": True, "clusters": ["gamma"]}}})
     said = Settings.model_validate({**both, "server": {"munge": {"enabled": True, "clusters": ["beta"]}}})
     assert said.server.munge.clusters == ("beta",)
+
+
+def test_a_command_for_evidence_is_shown_and_not_run_until_it_is_switched_on(tmp_path: Path) -> None:
+    settings = _load(tmp_path, "clusters: [{name: a, evidence: {command: [srun, '--jobid={job_id}', 'echo ${HOME}']}}]")
+    evidence = settings.clusters[0].evidence  # type: ignore[attr-defined]
+    assert (evidence.collect, evidence.limit_s) == (False, 20.0)
+    assert evidence.command == ("srun", "--jobid={job_id}", "echo ${HOME}")
+
+
+@pytest.mark.parametrize(
+    ("evidence", "words"),
+    [
+        ("{command: [look, '{job}']}", "{job} is not known; there are {job_id}"),
+        ("{command: [look, all]}", "should have {job_id} or {nodes} in it"),
+        ("{command: ['', '{job_id}']}", "its first word should be a program"),
+        ("{collect: true}", "collect needs a command"),
+        ("{command: [look, '{job_id}'], limit_s: 60}", "less than or equal to 20"),
+        ("{command: 'look {job_id}'}", "command"),
+    ],
+)
+def test_a_command_for_evidence_that_cannot_be_used_is_refused(tmp_path: Path, evidence: str, words: str) -> None:
+    with pytest.raises(SettingError) as raised:
+        _load(tmp_path, f"clusters: [{{name: a, evidence: {evidence}}}]")
+    assert words in str(raised.value)
