@@ -15,8 +15,6 @@ from relance.sources.exchanges import Exchange, StoreAnswerError
 
 Labels = Mapping[str, str]
 _QUERY, _RANGE, _NAMES = "/api/v1/query", "/api/v1/query_range", "/api/v1/label/__name__/values"
-_LOOKBACK = "5m"
-"""How long a sample counts in VictoriaMetrics: as long as in Prometheus, which knows no such parameter."""
 _REMEDY = "see that the url is that of Prometheus or VictoriaMetrics, up to what comes before /api/v1"
 
 
@@ -91,13 +89,7 @@ class MetricClient:
 
     async def over(self, query: str, start: float, end: float, step_s: float) -> Matrix:
         """The values of an expression in equal steps."""
-        form = {
-            "query": query,
-            "start": _shown(start),
-            "end": _shown(max(start, end)),
-            "step": _shown(step_s),
-            "max_lookback": _LOOKBACK,
-        }
+        form = {"query": query, "start": _shown(start), "end": _shown(max(start, end)), "step": _shown(step_s)}
         return self._matrix(*await self._data(_RANGE, form))
 
     async def names(self, selector: str = "") -> frozenset[str]:
