@@ -27,8 +27,11 @@ READS: Final = 3
 GAPS_AT_ONCE: Final = 24
 """So many equal gaps do in fewer readings: a log that is over is read in one go."""
 MOST_ENTRIES: Final = 96
-MOST_LINES: Final = 1000
+MOST_LINES: Final = 400
 """Lines looked at of one block, the last ones."""
+PATIENCE_LINES: Final = 50_000
+"""After so many lines that taught nothing only one block of several is looked at."""
+_RARELY: Final = 8
 _MOST_LINE_BYTES: Final = 400
 _MOST_FIELDS: Final = 4
 _MOST_GAP: Final = 100_000
@@ -75,11 +78,16 @@ class LearnedShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Learning:
-    """The numbers that may be steps, as `_Entry` has them, oldest first, and what was found."""
+    """The numbers that may be steps, as `_Entry` has them, oldest first, and what was found.
+
+    `reads` counts readings, the last of which was at `read_at`, `blocks` all blocks, `lines` those looked at.
+    """
 
     entries: tuple[tuple[int, ...], ...] = ()
     read_at: datetime | None = None
     reads: int = 0
+    blocks: int = 0
+    lines: int = 0
     shape: LearnedShape | None = None
 
     def seen(self) -> Learning:
@@ -100,18 +108,23 @@ class _Entry(NamedTuple):
     run: int
     first_read: int
     named: int
-    """1: a word says that it is a step; 0: nothing does; -1: a word says that it is something else."""
+    """1: a word says that it is a step; 0: nothing does; -1: a word says that it is something else; 2: not asked."""
 
 
 _Key = tuple[int, int]
+_NOT_ASKED: Final = 2
 
 
 def learn(state: Learning, text: bytes, read_at: datetime) -> Learning:
     """What is known after more text. A new `shape` in it is that of lines that tell steps."""
     reads = state.reads + (read_at != state.read_at)
+    state = replace(state, read_at=read_at, reads=reads, blocks=state.blocks + 1)
+    if state.lines >= PATIENCE_LINES and state.blocks % _RARELY:
+        return state
+    lines = text[-MOST_LINES * _MOST_LINE_BYTES :].split(b"\n")[-MOST_LINES:]
     entries = {(entry[0], entry[1]): _Entry(*entry[2:]) for entry in state.entries}
     best: tuple[_Entry, LearnedShape] | None = None
-    for whole in text[-MOST_LINES * _MOST_LINE_BYTES :].split(b"\n")[-MOST_LINES:]:
+    for whole in lines:
         line = whole[:_MOST_LINE_BYTES]
         for key, match, entry in _taken(line, entries, reads):
             entries[key] = entry
@@ -119,7 +132,7 @@ def learn(state: Learning, text: bytes, read_at: datetime) -> Learning:
                 best = (entry, _shape_of(line, match, is_named=entry.named > 0))
     kept = tuple((*key, *entry) for key, entry in entries.items())[-MOST_ENTRIES:]
     if best is None:
-        return replace(state, entries=kept, read_at=read_at, reads=reads)
+        return replace(state, entries=kept, lines=state.lines + len(lines))
     return Learning(read_at=read_at, reads=reads, shape=best[1])
 
 
@@ -151,11 +164,14 @@ def _taken(line: bytes, entries: dict[_Key, _Entry], reads: int) -> Iterator[tup
         if known is None:
             if len(entries) >= 2 * MOST_ENTRIES:
                 del entries[next(iter(entries))]
-            entries[key] = _Entry(value, value, 0, 0, reads, _named(line, match))
-        elif known.named < 0 or value in (known.last, known.before):
+            entries[key] = _Entry(value, value, 0, 0, reads, _NOT_ASKED)
+        elif known.named < 0 or value == known.last or value == known.before:  # noqa: PLR1714 - quicker
             entries[key] = known
         else:
-            yield key, match, _grown(known, value, reads)
+            grown = _grown(known, value, reads)
+            if grown.run > 1 and grown.named == _NOT_ASKED:
+                grown = grown._replace(named=_named(line, match))
+            yield key, match, grown
 
 
 def _grown(known: _Entry, value: int, reads: int) -> _Entry:
@@ -170,7 +186,7 @@ def _grown(known: _Entry, value: int, reads: int) -> _Entry:
 
 
 def _is_enough(entry: _Entry, reads: int, line: bytes) -> bool:
-    if entry.run < (GAPS_NAMED if entry.named else GAPS_UNNAMED):
+    if entry.named < 0 or entry.run < (GAPS_NAMED if entry.named else GAPS_UNNAMED):
         return False
     if reads - entry.first_read + 1 < READS and entry.run < GAPS_AT_ONCE:
         return False
