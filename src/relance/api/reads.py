@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Query, Request
+from fastapi import APIRouter, Header, Path, Query, Request
 from starlette.responses import JSONResponse, Response
 
 from relance.api.access import Asking, Parts, Reader, ReaderOrOwner
@@ -32,6 +32,7 @@ Cluster = Annotated[str | None, Query(max_length=80)]
 _OUT_OF_RANGE = Problem(
     status=HTTPStatus.UNPROCESSABLE_ENTITY, code="bad_input", message="query.since: not a time that UTC can express"
 )
+_BYTES = "application/octet-stream"
 MOST_RESTARTS = 2**31
 MOST_POSITION = 2**63 - 1
 """What the database can count to."""
@@ -109,6 +110,13 @@ async def incidents(
 async def incident_story(_: Reader, ask: Asking, incident: str) -> JSONResponse:
     """The story of one incident: its id, a unique beginning of it, or an advice or action of it."""
     return answer(await ask.incident_story(incident))
+
+
+@router.get("/attachments/{digest}", response_class=Response, responses={200: {"content": {_BYTES: {}}}})
+async def attachment(_: Reader, ask: Asking, digest: Annotated[str, Path(pattern=r"^[0-9a-f]{64}$")]) -> Response:
+    """What was kept beside an incident, such as the end of a log or collected stacks: the bytes, to be saved."""
+    headers = {"Content-Disposition": f'attachment; filename="{digest[:16]}.txt"'}
+    return Response(await ask.attachment(digest), media_type=_BYTES, headers=headers)
 
 
 @router.get("/advice", response_model=list[AdviceRow])

@@ -56,6 +56,14 @@ class Queries:
         facts = await self._look().facts(record)
         return storytelling.job_story(facts, await self._history.read(Stream.of_job(record.job)))
 
+    async def attachment(self, digest: str) -> bytes:
+        """The bytes of something that was kept beside an incident, masked when it was. Raises NotKnownError."""
+        data = await self._history.kept_bytes(digest)
+        if data is None:
+            message = f"nothing is kept as {digest!r}"
+            raise subjects.NotKnownError(message)
+        return data
+
     async def banner(self, text: str, restart_count: int) -> Banner:
         """What the attempt with that restart count is told about the one before it."""
         record = await subjects.job_meant(self._history, text)

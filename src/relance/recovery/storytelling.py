@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import shlex
+from datetime import datetime
 
 from relance.domain import events as e
 from relance.domain.advice import Command, Effect
 from relance.domain.clocks import Milestones, Stamp, seconds_between
+from relance.domain.collecting_events import Collecting
 from relance.domain.findings import Coverage, Finding, FindingKind, Sight
 from relance.domain.incidents import Incident
 from relance.domain.streams import Recorded
+from relance.recovery import wordings
 from relance.recovery.answers import JobFacts, alarm, fault, first_quote, five_answers, next_of
 from relance.recovery.gatings import gates_of, why_not_approvable
 from relance.recovery.ordering import switch
@@ -155,7 +158,25 @@ def _notes(facts: JobFacts) -> tuple[str, ...]:
     if ceiling is not None:
         until = f" until {record.switch_until:%Y-%m-%d %H:%M UTC}" if record.switch_until else ""
         notes.append(f"switched to {ceiling.value}{until}")
+    incident = record.open_incident
+    if incident is not None and incident.evidence:
+        notes.append(_evidence_note(incident.evidence[-1], facts.now))
     return (*notes, *_unread(facts.coverage))
+
+
+def _evidence_note(found: Collecting, now: datetime) -> str:
+    """What the newest collection of evidence came to, in one line."""
+    if found.ended_at is None:
+        if found.started_at is not None:
+            return "evidence of the hang is being collected"
+        why = "it runs at stage act alone" if found.switched_on else "the site has not switched it on"
+        return f"evidence of the hang could be collected: {why}"
+    at = wordings.moment(found.ended_at, now)
+    if found.hits:
+        return f"evidence of the hang, collected at {at}: {found.hits[0].excerpt}"
+    if found.is_collected:
+        return f"evidence of the hang was collected at {at}; nothing that is read by itself names anybody"
+    return f"collecting evidence of the hang failed at {at}: {found.reason}"
 
 
 def _unread(coverage: tuple[Coverage, ...]) -> tuple[str, ...]:

@@ -7,9 +7,11 @@ import pytest
 from relance.api import write_admin_token
 from relance.domain import events as e
 from relance.domain.encoding import decode
+from relance.domain.keys import AttemptKey
+from relance.domain.observations import Attachment
 from relance.domain.stages import Stage
 from relance.domain.streams import Stream
-from relance.ports.histories import StorageUnusableError
+from relance.ports.histories import Append, StorageUnusableError
 from relance.ports.tokens import TokenRole
 from relance.recovery.rows import JobRow
 from relance.recovery.stories import IncidentStory
@@ -242,3 +244,23 @@ async def test_a_link_in_place_of_the_token_file_is_replaced_and_not_followed(tm
     await write_admin_token(path, MemoryTokens(), ManualClock())
     assert target.read_text() == "precious"
     assert not path.is_symlink()
+
+
+async def test_what_was_kept_beside_an_incident_comes_as_bytes_to_be_saved() -> None:
+    made, data = await world(), b"\x00 <script>stacks</script>\n"
+    attempt = AttemptKey(job=values.job_key(), restart_count=0)
+    snapshot = await made.history.load(Stream.of_job(attempt.job))
+    piece = Attachment(file="evidence 1: output", start_offset=0, data=data)
+    await made.history.append(
+        Append(stream=snapshot.stream, expected_version=snapshot.version, events=(), attachments=((attempt, piece),)),
+        made.clock.now(),
+    )
+    (kept,) = await made.history.kept_logs(attempt.job)
+    async with made.client(TokenRole.VIEWER) as client:
+        answer = await client.get(f"/api/v1/attachments/{kept.digest}")
+        unknown = await client.get(f"/api/v1/attachments/{'0' * 64}")
+        strange = await client.get("/api/v1/attachments/..%2F..%2Fetc")
+    assert answer.content == data
+    assert answer.headers["Content-Type"] == "application/octet-stream"
+    assert answer.headers["Content-Disposition"].startswith("attachment")
+    assert (unknown.status_code, strange.status_code) == (404, 404)
