@@ -94,6 +94,9 @@ def test_every_fault_comes_out_as_it_should(demos: list[Demo], tmp_path: Path, r
     assert found["faults"]["bug"]["advice"] == "stop"
     assert found["faults"]["node"]["excluded"] == found["faults"]["node"]["suspects"]
     assert found["faults"]["scare"]["attempts"] == 1
+    slow = found["faults"]["slow"]
+    assert (slow["cause"], slow["advice"], slow["suspects"]) == ("slowdown", "none", [])
+    assert "no node evidence" in slow["verdict"]
     assert demo.leftovers() == []
 
 

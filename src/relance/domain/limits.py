@@ -54,7 +54,7 @@ class DivergenceLimits:
     without_number: int = 5
     """Steps in a row whose loss or gradient norm is no number (operators.md 3)."""
     spike_times: float = 5.0
-    """A loss or gradient norm of so many times its usual level is a spike (numbers.md 4.4)."""
+    """A loss or gradient norm of so many times its usual level is a spike (numbers.md 4.4); a loss is a logarithm."""
     heal_steps: int = 60
     """A spike that is over within so many steps has healed: BLOOM's took some 30 (numbers.md 4.4)."""
 

@@ -17,7 +17,7 @@ TRAINER = [sys.executable, "-m", "relance.simulation.trainer"]
 STEP_LINE = re.compile(
     r"(?:(?P<label>[0-9]+): )?"
     r" \[[0-9-]{10} [0-9:.]{15}\] iteration +(?P<step>[0-9]+)/ +[0-9]+ \| consumed samples: +(?P<samples>[0-9]+) \| "
-    r"elapsed time per iteration \(ms\): [0-9.]+ \| learning rate: [0-9.]+E[+-][0-9]+ \| "
+    r"elapsed time per iteration \(ms\): (?P<elapsed_ms>[0-9.]+) \| learning rate: [0-9.]+E[+-][0-9]+ \| "
     r"global batch size: +[0-9]+ \| lm loss: (?P<loss>[0-9.]+E[+-][0-9]+) \| loss scale: 1\.0 \| "
     r"grad norm: [0-9.]+ \| number of skipped iterations:   0 \| number of nan iterations:   0 \|"
 )
@@ -153,6 +153,20 @@ def test_a_broken_node_kills_its_first_rank_each_time_and_then_its_kernel_says_w
     cluster.ask("mend_node", node="node002")
     until_output(cluster, in_cluster(cluster, nodes=2), "iteration +8/")
     assert Path(cluster.node("node001")["kernel_log"]).read_text() == ""
+
+
+def test_a_slow_node_makes_the_steps_of_all_take_longer_until_it_is_mended(cluster: RunningCluster) -> None:
+    job_id = in_cluster(cluster, "--step-s", "0.05", nodes=2)
+    until_output(cluster, job_id, "iteration +5/")
+    cluster.ask("break_node", node="node002", kind="slow", factor=6)
+    slowed = int(steps(cluster.output(job_id))[-1]["step"])
+    until_output(cluster, job_id, f"iteration +{slowed + 5}/")
+    cluster.ask("mend_node", node="node002")
+    mended = int(steps(cluster.output(job_id))[-1]["step"])
+    until_output(cluster, job_id, f"iteration +{mended + 8}/")
+    took_ms = {int(row["step"]): float(row["elapsed_ms"]) for row in steps(cluster.output(job_id))}
+    assert all(took_ms[step] >= 300 for step in range(slowed + 2, slowed + 5))
+    assert min(took_ms[step] for step in range(mended + 2, mended + 8)) < 300
 
 
 def test_a_bug_raises_the_same_error_at_the_same_step_in_every_attempt(cluster: RunningCluster, tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def test_a_folder_that_is_closed_to_others_is_refused_with_what_to_do(tmp_path: 
 
 @pytest.mark.soak
 @pytest.mark.timeout(600)
-def test_all_five_faults_come_out_right_on_a_real_slurm_cluster() -> None:
+def test_all_six_faults_come_out_right_on_a_real_slurm_cluster() -> None:
     require_slurm()
     code, result, told = demo()
     assert code == 0, told

@@ -184,5 +184,20 @@ def good_account(name: FaultName = FaultName.KILL) -> Account:
                 attempts=accounting("COMPLETED"),
                 outputs=(AttemptOutput(loaded_step=0, first_step=1, last_step=75, saved_step=75, frightened=True),),
             )
+        case FaultName.SLOW:
+            item = incident(
+                cause="slowdown",
+                summary="slowdown: steps take 3.0 times as long; no node evidence",
+                action=Remedy.NONE,
+                end=IncidentEnd.JOB_ENDED,
+                times=Milestones(detect=Stamp(at=after(13.0), clock="server")),
+            )
+            known = story(item, attempts=1)
+            return replace(
+                account,
+                act=replace(act, story=known, row=scheduler_row(restarts=0), broken_step=46, found_step=69),
+                attempts=accounting("COMPLETED"),
+                outputs=(AttemptOutput(loaded_step=0, first_step=1, last_step=110, saved_step=110),),
+            )
         case _:
             return account

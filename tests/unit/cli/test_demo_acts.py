@@ -12,6 +12,7 @@ from relance.cli.demos.faults import FaultName
 from relance.cli.demos.outputs import AttemptOutput, attempts_in
 from relance.domain.clocks import Milestones
 from relance.domain.events import IncidentEnd
+from relance.domain.faults import Remedy
 from relance.domain.views import JobState
 from relance.recovery.stories import JobStory
 from tests.unit.cli import acted
@@ -45,6 +46,27 @@ def test_a_job_is_broken_a_few_steps_after_a_checkpoint(step: int, durable: int 
     output = AttemptOutput(loaded_step=0, first_step=1, last_step=step, saved_step=durable)
     known = acted.story(attempts=1, state=JobState.RUNNING, seen=acted.progress(step, durable))
     assert seen(warming(), Look(row=RUNNING, story=known, output=output), acted.after(-5)).phase is phase
+
+
+def test_a_job_that_has_to_know_its_own_pace_is_broken_later() -> None:
+    def at_step(step: int, saved: int) -> Act:
+        output = AttemptOutput(loaded_step=0, first_step=1, last_step=step, saved_step=saved)
+        known = acted.story(attempts=1, state=JobState.RUNNING, seen=acted.progress(step, saved))
+        return seen(warming(FaultName.SLOW), Look(row=RUNNING, story=known, output=output), acted.after(-5))
+
+    assert at_step(34, 30).phase is Phase.WARMING
+    assert at_step(46, 40).phase is Phase.READY
+
+
+def test_a_slow_job_has_shown_all_when_nothing_is_advised_and_the_step_of_the_finding_is_kept() -> None:
+    act = hit(FaultName.SLOW)
+    opened = acted.incident(end=None, ended_at=None, action=None)
+    found = seen(act, look(RUNNING, acted.story(opened, attempts=1, state=JobState.RUNNING), step=66), acted.after(13))
+    advised = replace(opened, action=Remedy.NONE)
+    later = look(RUNNING, acted.story(advised, attempts=1, state=JobState.RUNNING), step=68)
+    assert (found.phase, found.found_step) == (Phase.BROKEN, 66)
+    shown = seen(found, later, acted.after(14))
+    assert (shown.phase, shown.found_step) == (Phase.MENDED, 66)
 
 
 def test_a_job_is_not_broken_before_the_server_knows_of_its_steps() -> None:

@@ -91,6 +91,15 @@ WRONG: list[tuple[str, FaultName, Spoil, str]] = [
         lambda account: replace(account, act=replace(account.act, story=acted.story(acted.incident(), attempts=1))),
         "it was acted upon",
     ),
+    ("a slow job that restarts", FaultName.SLOW, with_attempts("FAILED", "COMPLETED"), "2 attempts, not 1 to 1"),
+    ("a slow job that is stopped", FaultName.SLOW, with_incident(action=Remedy.STOP), "the advice is stop, not none"),
+    ("a node that is blamed", FaultName.SLOW, with_incident(summary="on node002"), "does not say 'no node evidence'"),
+    (
+        "a slow job that is found late",
+        FaultName.SLOW,
+        lambda account: replace(account, act=replace(account.act, found_step=107)),
+        "found 61 steps after the fault, not within 60",
+    ),
     (
         "time",
         FaultName.KILL,

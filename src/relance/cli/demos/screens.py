@@ -16,7 +16,7 @@ from relance.cli.demos.faults import FaultName
 from relance.cli.demos.plays import Scene
 from relance.cli.demos.results import MILESTONE_WORDS, advice, milestone_line, outcome, verdict
 
-_ROWS = 30
+_ROWS = 36
 """So many rows have room for all panels."""
 _AT_REST = frozenset({Phase.WAITING, Phase.MENDED, Phase.OVER})
 _LAST_COLUMNS = ("detect", "act", "first_step", "beyond", "over")
