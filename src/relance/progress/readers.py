@@ -45,6 +45,13 @@ class ReaderState:
         shape = self.learning.shape
         return shape.example if shape is not None and self.dialect == LEARNED else None
 
+    @property
+    def learned_note(self) -> str:
+        """Words that say that the steps were learned; empty: they were not."""
+        if self.learned is None:
+            return ""
+        return f"steps are learned from lines like `{self.learned}`; a step pattern of your own makes it certain"
+
 
 class ProgressReader:
     """Reads marks of progress out of blocks.

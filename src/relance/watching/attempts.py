@@ -91,6 +91,12 @@ class Attempt:
         """Where its lines say that it saves: a folder whose growth is life."""
         return self._memory.save_folder
 
+    @property
+    def learned(self) -> str | None:
+        """The pattern of lines by which its steps were learned; None: they are of a known format, or not known."""
+        shape = self._memory.reader.learning.shape
+        return None if shape is None else shape.pattern
+
     def clock_stepped(self, by: timedelta) -> None:
         """The wall clock was set forward by so much, or back."""
         self._memory = after_clock_step(self._memory, by)
@@ -176,8 +182,8 @@ class Attempt:
             own.append(Coverage(source="watcher", sight=Sight.LAGGING, note=self.trouble))
         if self._pipeline.problem:
             own.append(Coverage(source="progress pattern", sight=Sight.REFUSED, note=self._pipeline.problem))
-        if (example := self._memory.reader.learned) is not None:
-            own.append(Coverage(source="progress", sight=Sight.SEEN, note=learned_note(example)))
+        if note := self._memory.reader.learned_note:
+            own.append(Coverage(source="progress", sight=Sight.SEEN, note=note))
         return (*own, *(entry for entries in self._coverage.values() for entry in entries))
 
     @property
@@ -190,11 +196,6 @@ class Attempt:
         coverage = self.coverage()
         self._findings += [replace(finding, coverage=coverage) for finding in findings]
         self.has_finding = self.has_finding or bool(findings)
-
-
-def learned_note(example: str) -> str:
-    """Words that say how steps are known, of an attempt whose format is not."""
-    return f"steps are learned from lines like `{example}`; a step pattern of your own makes it certain"
 
 
 def _place_of(attachment: Attachment) -> tuple[str, int, int]:

@@ -58,10 +58,11 @@ _POD = re.compile(r"\b[Pp]od[ /](?:[\w-]+/)?([\w.-]+)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """What one run shows."""
+    """What one run shows. `learned` says how its steps are known, where their format is not."""
 
     findings: tuple[Finding, ...]
     progress: Progress
+    learned: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +132,8 @@ def read_finished(
     coverage = [_sight(log, now) for log in logs]
     if pipeline.problem:
         coverage.append(Coverage(source="progress pattern", sight=Sight.REFUSED, note=pipeline.problem))
+    if note := runs[-1].learned:
+        coverage.append(Coverage(source="progress", sight=Sight.SEEN, note=note))
     return Finished(
         runs=tuple(runs),
         coverage=tuple(coverage),
@@ -178,7 +181,8 @@ class _Reading:
                 memory = outcome.memory
                 findings += outcome.findings
         outcome = self._pipeline.take(memory, (), {"end": self._now}, self._case)
-        return Shown(findings=(*findings, *outcome.findings), progress=outcome.progress)
+        learned = outcome.memory.reader.learned_note
+        return Shown(findings=(*findings, *outcome.findings), progress=outcome.progress, learned=learned)
 
 
 def _repeated(
