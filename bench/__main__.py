@@ -22,6 +22,7 @@ NAMES = (
     "commands",
     "scanning",
     "evaluate_cases",
+    "hangs",
     "detections",
     "restarts",
     "stories",
