@@ -106,8 +106,18 @@ def _show(ask: Asking, rows: tuple[StageRow, ...]) -> None:
             where = f" partition {cap.partition}" if cap.partition else ""
             line = f"{row.cluster}{where}: {cap.effect} while it lasts: {cap.name}: {cap.reason}"
             ask.screen.line(line, "warn")
+        for command in dict.fromkeys(_what_mends(row.cluster, cap.name) for cap in row.caps):
+            if command:
+                ask.screen.line(f"  {command} says what mends it", "quiet")
         if row.storm_is_open and row.storm is not None:
             ask.screen.line(f"{row.cluster}: storm, restarts wait: {row.storm.reason}", "bad")
+
+
+def _what_mends(cluster: str, lost: str) -> str:
+    """The check that looks closely at what is lost: rights, or a source of signals; our own agents have none."""
+    if lost in ("controller", "watcher"):
+        return ""
+    return f"relance check cluster {cluster}" if lost == "rights" else f"relance check signals --cluster {cluster}"
 
 
 def _stage(setting: StageSetting | None) -> str:

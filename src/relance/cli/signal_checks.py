@@ -22,6 +22,8 @@ WORDS = {"ok": ("ok", "good"), "warn": ("could be better", "warn"), "bad": ("doe
 _ORDER = ("bad", "warn", "ok")
 _IDS_SHOWN = 4
 _REASONS = 3
+_MOST_WATCHED_S = 600.0
+_MOST_SINCE_S = 30 * 86400.0
 
 
 class _Asked(TypedDict):
@@ -53,6 +55,8 @@ def check_signals(
 
     Exit code 0: all of it works. 5: something does not, and each red row says what mends it.
     """
+    if asked["watch"] > _MOST_WATCHED_S or asked["since"] > _MOST_SINCE_S:
+        raise click.UsageError("--watch is 10m at most, and --since 30d")
     screen = Screen(as_json=as_json)
     found = _found(name, config, asked)
     if as_json:

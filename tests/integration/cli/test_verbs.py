@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from relance.domain import events as e
-from relance.domain.stages import Stage
+from relance.domain.stages import HealthCap, Stage
 from relance.domain.streams import Stream
 from relance.ports.tokens import TokenRole
 from relance.testing import history_values as values
@@ -205,3 +205,22 @@ def test_without_any_server_the_remedy_is_said(tmp_path: Path, run: Run) -> None
     told = run("jobs", env={"RELANCE_STATE_DIR": str(tmp_path / "nothing")})
     assert told.exit_code == 4
     assert "relance up" in told.stderr
+
+
+@pytest.mark.parametrize(
+    ("lost", "check"),
+    [
+        ("loki", "relance check signals --cluster alpha says what mends it"),
+        ("rights", "relance check cluster alpha says what mends it"),
+        ("watcher", ""),
+    ],
+)
+def test_what_caps_the_stage_is_told_with_the_check_that_looks_at_it(
+    run: Run, server: Served, lost: str, check: str
+) -> None:
+    cap = HealthCap(name=lost, stage=Stage.OBSERVE, reason="it does not deliver", since=values.after(1))
+    server.do(server.world.append(Stream.of_cluster("alpha"), e.HealthCapped(cluster="alpha", cap=cap)))
+    told = run("mode").stdout
+    assert f"{lost}: it does not deliver" in told
+    assert ("says what mends it" in told) == bool(check)
+    assert check in told

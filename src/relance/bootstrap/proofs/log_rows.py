@@ -68,22 +68,22 @@ def _labels(source: str, settings: LogStoreSettings, found: LogFacts) -> Iterato
     for setting, names, level, means in wanted:
         missing = [name for name in names if name and name not in found.labels]
         if missing:
-            yield Row(
-                source=source, name=f"label {', '.join(missing)}", level=level, read=f"labels: {there}",
-                means=f"{setting} names it, and it is not there: {means}", remedy=_other_label(setting, found),
-            )  # fmt: skip
+            text, remedy = f"{setting} names it, and it is not there: {means}", _other_label(setting, settings, found)
+            name, read = f"label {', '.join(missing)}", f"labels: {there}"
+            yield Row(source=source, name=name, level=level, read=read, means=text, remedy=remedy)
     present = [name for _, names, _, _ in wanted for name in names if name and name in found.labels]
     if present:
         shown = ", ".join(dict.fromkeys(present))
         yield Row(source=source, name="labels", level=Level.OK, read=shown, means="these labels are there")
 
 
-def _other_label(setting: str, found: LogFacts) -> str:
+def _other_label(setting: str, settings: LogStoreSettings, found: LogFacts) -> str:
     if setting == "job_label" and found.job_clue is not None:
         return f'set job_label: {found.job_clue.label} and job_value: "{found.job_clue.template}"'
     if setting == "node_label" and found.node_clue is not None:
         return f'set node_label: {found.node_clue.label} and node_value: "{found.node_clue.template}"'
-    return f"set {setting} to one of the labels that are there, or have the shipper add it"
+    add = "to its stream fields" if settings.kind == "victorialogs" else "as a label"
+    return f"set {setting} to one of the labels that are there, or have the shipper add it {add}"
 
 
 def _job(
@@ -125,10 +125,8 @@ def _job(
 def _no_lines(source: str, settings: LogStoreSettings, lines: JobLines, found: LogFacts, now: datetime) -> Row:
     job, name, read = lines.job, f"lines of {lines.job.raw_id}", f'none for {settings.job_label}="{lines.value}"'
     if found.job_clue is not None:
-        text = "its lines are there, under another label or value"
-        return Row(
-            source=source, name=name, level=Level.BAD, read=read, means=text, remedy=_other_label("job_label", found)
-        )  # fmt: skip
+        text, remedy = "its lines are there, under another label or value", _other_label("job_label", settings, found)
+        return Row(source=source, name=name, level=Level.BAD, read=read, means=text, remedy=remedy)
     is_young = job.started_at is not None and (now - job.started_at).total_seconds() < YOUNG_S
     level = Level.BAD if job.is_running and not is_young else Level.WARN
     text = "nothing of it arrives" + (" yet: it began less than five minutes ago" if is_young else "")

@@ -75,7 +75,7 @@ def _samples(source: str, settings: MetricStoreSettings, found: MetricFacts, now
         count = sum(found.series[name].from_future for name in future)
         text = "samples from the future hide what is, and look like counters that go backwards"
         remedy = "keep the exporters' clocks in step, and let them set no times of their own"
-        read = f"{wordings.count(count, 'series')} of {', '.join(future[:_SHOWN])}".replace("seriess", "series")
+        read = f"{count} series of {', '.join(future[:_SHOWN])}"
         yield Row(source=source, name="times of samples", level=Level.BAD, read=read, means=text, remedy=remedy)
     broken = sorted(name for name, each in found.series.items() if each.not_numbers)
     if broken:

@@ -11,6 +11,7 @@ from relance.bootstrap.proofs.asking_metrics import MetricProbe, Sample, selecto
 from relance.bootstrap.proofs.markers import MarkerCheck, check_marker
 from relance.bootstrap.proofs.rows import Level, Row, SignalCheck
 from relance.bootstrap.proofs.signals import Opened, Question, check_signals
+from relance.bootstrap.senses import log_store_of
 from relance.bootstrap.stores import exchange_of
 from relance.config import ClusterSettings, SettingError
 from relance.config.settings import LocalSchedulerSettings
@@ -23,10 +24,7 @@ from relance.rules import Pack
 from relance.sources.exchanges import Exchange, StoreRefusedError
 from relance.sources.files.settings import FileSettings
 from relance.sources.files.sources import FileSource
-from relance.sources.loki.stores import LokiStore
 from relance.sources.metrics.clients import MetricClient, Pace
-from relance.sources.stores.backs import LogStore
-from relance.sources.victorialogs.stores import VictoriaLogsStore
 
 _T = TypeVar("_T")
 _Settings = TypeVar("_Settings", bound=StoreSettings)
@@ -88,12 +86,6 @@ def open_sources(cluster: ClusterSettings, clock: Clock) -> Opened:
     return Opened(
         scheduler=scheduler, files=files, logs=logs, metrics=metrics, broken=tuple(broken), closing=tuple(closing)
     )
-
-
-def log_store_of(settings: LogStoreSettings) -> LogStore:
-    """What talks to a log store. Raises SettingError for a secret or certificate that cannot be used."""
-    exchange = exchange_of(settings)
-    return LokiStore(exchange) if settings.kind == "loki" else VictoriaLogsStore(exchange)
 
 
 def _opened(
