@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import contextlib
+from collections.abc import Iterator
 
 from relance.config import SettingError, read_secret
 from relance.config.sources import LogStoreSettings, StoreSettings
@@ -11,17 +13,27 @@ from relance.sources.exchanges import Exchange, ExchangeSettings, StoreError
 
 def exchange_of(settings: StoreSettings) -> Exchange:
     """What talks to a store. Raises SettingError for a secret or certificate that cannot be used."""
+    with refusals():
+        return Exchange(exchange_settings_of(settings))
+
+
+def exchange_settings_of(settings: StoreSettings) -> ExchangeSettings:
+    """Where a store is, and how to talk to it. Raises SettingError for a secret that cannot be used."""
+    return ExchangeSettings(
+        url=settings.url,
+        headers=headers_of(settings),
+        timeout_s=settings.timeout_s,
+        ca_file=str(settings.ca_file) if settings.ca_file else None,
+        cert_file=str(settings.cert_file) if settings.cert_file else None,
+        key_file=str(settings.key_file) if settings.key_file else None,
+    )
+
+
+@contextlib.contextmanager
+def refusals() -> Iterator[None]:
+    """What a store's adapter refuses of its settings, as an error of these."""
     try:
-        return Exchange(
-            ExchangeSettings(
-                url=settings.url,
-                headers=headers_of(settings),
-                timeout_s=settings.timeout_s,
-                ca_file=str(settings.ca_file) if settings.ca_file else None,
-                cert_file=str(settings.cert_file) if settings.cert_file else None,
-                key_file=str(settings.key_file) if settings.key_file else None,
-            )
-        )
+        yield
     except StoreError as error:
         message = f"{error}: {error.remedy}"
         raise SettingError(message) from error

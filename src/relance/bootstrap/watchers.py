@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from dataclasses import dataclass
 
+from relance.bootstrap.senses import open_senses
 from relance.config import ClusterSettings, SettingError, Settings
 from relance.config.caches import FolderCache, default_cache_folder
 from relance.ports.backends import Backend
@@ -12,8 +13,6 @@ from relance.ports.clocks import Clock
 from relance.rules import Pack, PackError, best_engine, load_pack
 from relance.rules.keeping import kept_pack
 from relance.rules.pack import loader_version, read_texts
-from relance.sources.files.settings import FileSettings
-from relance.sources.files.sources import FileSource
 from relance.watching.senses import Senses
 from relance.watching.settings import WatcherSettings
 from relance.watching.watchers import Watcher
@@ -33,7 +32,7 @@ class WatcherRole:
 
 def open_watcher(cluster: ClusterSettings, pack: Pack, backend: Backend, clock: Clock) -> WatcherRole:
     """The watcher of one cluster."""
-    senses = Senses(logs=(FileSource(FileSettings(roots=tuple(str(root) for root in cluster.log_roots)), clock),))
+    senses = open_senses(cluster, pack, clock)
     watcher = Watcher(
         backend=backend,
         senses=senses,

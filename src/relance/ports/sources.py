@@ -51,6 +51,13 @@ class Source(Protocol):
         """
         ...
 
+    def learn(self, attempt: AttemptKey, pattern: str) -> None:
+        """Deliver lines of this pattern (RE2 syntax), too: progress of the attempt in a format that was learned.
+
+        Nothing changes for a source that delivers all lines.
+        """
+        ...
+
     async def read(self, attempt: AttemptKey) -> Reading:
         """Read what is new, within the byte budget of one read."""
         ...

@@ -126,9 +126,11 @@ class Watcher:
         async with self._room, attempt.lock:
             if not attempt.is_far_ahead:
                 try:
-                    if attempt.save_folder is not None:
-                        for source in self._sources:
+                    for source in self._sources:
+                        if attempt.save_folder is not None:
                             source.watch_folder(key, attempt.save_folder)
+                        if attempt.learned is not None:
+                            source.learn(key, attempt.learned)
                     readings = [(source.name, await source.read(key)) for source in self._sources]
                     attempt.take(readings, len(self._sources))
                 except Exception as error:  # noqa: BLE001 - the one seam at which an attempt's trouble ends

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -409,3 +410,16 @@ async def _training(hang_after_s: float | None = None, **settings: int) -> tuple
     await _follow(room, job)
     await room.train(job, 20)
     return room, job
+
+
+async def test_sources_are_told_of_a_format_of_progress_that_was_learned() -> None:
+    room = Room()
+    job = room.assignment()
+    room.server.want(job)
+    await room.watcher.refresh()
+    for number in range(1, 60):
+        room.write(job, f"trained on minibatch {number}, all is well")
+        await room.tick(job)
+        room.clock.advance(5.0)
+    assert re.search(room.source.learned[job.attempt].encode(), b"trained on minibatch 77, all is well")
+    assert any("steps are learned" in entry.note for entry in room.server.batches[-1].coverage)
