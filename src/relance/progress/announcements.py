@@ -86,7 +86,7 @@ DEEPSPEED: Final = (
 LIGHTNING: Final = (
     Mark(told=Told.LOADING, pattern=r"Restoring states from the checkpoint path at " + _PATH),
     Mark(told=Told.LOADED, pattern=r"Restored all states from the checkpoint(?: at " + _PATH + ")?"),
-    Mark(told=Told.SAVES, pattern=r"Epoch \d+, global step \d+: .{1,160}?saving model to '(?P<path>[^']+)'"),
+    Mark(told=Told.SAVES, pattern=r"Epoch \d+, global step \d+: .{1,160}?saving model to '(?P<path>[^']+)/[^'/]+'"),
     Mark(
         told=Told.EVALUATING,
         pattern=r"(?:Sanity Checking|Validation|Validating|Testing)(?: DataLoader \d+)?: +(?:\d+%)?\|",
@@ -143,8 +143,8 @@ MAXTEXT: Final = (
 )
 FAIRSEQ: Final = (
     Mark(told=Told.SAVE_BEGUN, pattern=r"[Pp]reparing to save checkpoint for epoch \d+ @ (?P<step>\d+) updates"),
-    Mark(told=Told.SAVED, pattern=r"[Ss]aved checkpoint (?P<path>\S+) \(epoch \d+ @ (?P<step>\d+) updates"),
-    Mark(told=Told.SAVED, pattern=r"\| Finished saving checkpoint to (?P<path>\S+)", is_plain=False),
+    Mark(told=Told.SAVED, pattern=r"[Ss]aved checkpoint (?P<path>\S+)/[^\s/]+ \(epoch \d+ @ (?P<step>\d+) updates"),
+    Mark(told=Told.SAVED, pattern=r"\| Finished saving checkpoint to (?P<path>\S+)/[^\s/]+", is_plain=False),
     Mark(told=Told.LOADING, pattern=r"[Pp]reparing to load checkpoint (?P<path>\S+)", is_plain=False),
     Mark(told=Told.LOADED, pattern=r"[Ll]oaded checkpoint (?P<path>\S+) \(epoch \d+ @ (?P<step>\d+) updates"),
     Mark(told=Told.COLD, pattern=r"\| [Nn]o existing checkpoint found \S+"),

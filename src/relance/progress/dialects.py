@@ -74,14 +74,15 @@ class Dialect:
     """How one framework writes.
 
     `literals` are such that each of its step lines has at least one of them. `kin` are the frameworks, by name, whose
-    marks come with its steps; None: of any, those that nobody else writes.
+    marks come with its steps; None: of any, those that nobody else writes. `yields_to` names a dialect that tells more
+    where both are written.
     """
 
     name: str
     find_steps: Finder
     literals: tuple[bytes, ...]
-    marks: tuple[Mark, ...] = ()
     kin: tuple[str, ...] | None = ()
+    yields_to: str = ""
 
 
 def marked(text: bytes, mark: bytes, pattern: re.Pattern[bytes]) -> Iterator[re.Match[bytes]]:

@@ -16,17 +16,17 @@ OWN: Final = "own"
 """The dialect of a pattern of the site's or the job's own."""
 
 
-def _shaped(name: str, *lines: shapes.Shape, kin: tuple[str, ...] | None) -> Dialect:
+def _shaped(name: str, *lines: shapes.Shape, kin: tuple[str, ...] | None, yields_to: str = "") -> Dialect:
     literals = tuple(shape.literal for shape in lines)
     find = lines[0].find if len(lines) == 1 else shapes.together(*lines)
-    return Dialect(name=name, find_steps=find, literals=literals, kin=kin)
+    return Dialect(name=name, find_steps=find, literals=literals, kin=kin, yields_to=yields_to)
 
 
 DIALECTS: Final = (
     _shaped("nemo", shapes.NEMO, kin=("nemo", "lightning", "megatron")),
     Dialect(name="megatron", find_steps=megatron_steps, literals=(b"iteration ",), kin=("megatron",)),
     Dialect(name="torchtitan", find_steps=titan_steps, literals=(b"step:",), kin=("torchtitan",)),
-    _shaped("deepspeed", shapes.DEEPSPEED, shapes.DEEPSPEED_SPEED, kin=None),
+    _shaped("deepspeed", shapes.DEEPSPEED, shapes.DEEPSPEED_SPEED, kin=None, yields_to="megatron"),
     _shaped("maxtext", shapes.MAXTEXT, kin=("maxtext",)),
     _shaped("composer", shapes.COMPOSER, shapes.COMPOSER_DETAIL, kin=("composer", "deepspeed")),
     _shaped("composer-batches", shapes.COMPOSER_BATCH, shapes.COMPOSER_DETAIL, kin=("composer", "deepspeed")),

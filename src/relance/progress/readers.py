@@ -122,11 +122,17 @@ class ProgressReader:
         """The steps of the known dialect, else of the one whose first step comes first, else of learned lines."""
         known = self._named.get(state.dialect or "")
         if known is not None:
+            better = self._named.get(known.yields_to)
+            if better is not None and (steps := list(better.find_steps(text))):
+                return replace(state, dialect=better.name), steps
             return state, list(known.find_steps(text))
         results = [(dialect.name, list(dialect.find_steps(text))) for dialect in self._dialects]
         with_steps = [(line_start(text, steps[0][0]), name, steps) for name, steps in results if steps]
         if with_steps:
             _, name, steps = min(with_steps, key=itemgetter(0))  # of the same line the one that is asked first
+            found = {each: told for _, each, told in with_steps}
+            richer = self._named[name].yields_to
+            name, steps = (richer, found[richer]) if richer in found else (name, steps)
             return replace(state, dialect=name, learning=NOTHING_LEARNED), steps
         if self._own is not None:
             return state, []

@@ -40,7 +40,7 @@ def wanted_patterns(own: str | None = None, state: ReaderState | None = None) ->
     if own is not None:
         steps = [own]
     elif known is not None:
-        steps = list(_of(known))
+        steps = [pattern for each in DIALECTS if each.name in (known.name, known.yields_to) for pattern in _of(each)]
     else:
         steps = [pattern for dialect in DIALECTS for pattern in _of(dialect)]
         steps.append(LEARNABLE)

@@ -196,3 +196,16 @@ def test_marks_of_one_framework_do_not_count_in_the_logs_of_another() -> None:
     step = " iteration      401/   20000 | lm loss: 3.2E+00 | grad norm: 0.8 |\n"
     assert [told(mark) for mark in read(step + "[Torch] Checkpoint global_step9 is ready now!\n")] == [401]
     assert PhaseSeen not in {type(mark) for mark in read("step 5: loss 2.0\nvalidation loss at iteration 5\n")}
+
+
+def test_where_megatron_runs_on_deepspeed_the_lines_that_tell_more_are_read() -> None:
+    other = "[2026-05-02 11:00:40,311] [INFO] [logging.py:128:log_dist] [Rank 0] step={}, skipped=2, lr=[3e-05]\n"
+    line = " iteration      {}/   20000 | elapsed time per iteration (ms): 812.0 | lm loss: 3.2E+00 |\n"
+    reader, state, seen = ProgressReader(), ReaderState(), list[StepSeen]()
+    for text in (other.format(10), line.format(10) + other.format(11) + line.format(11), line.format(12)):
+        state, marks = reader.read(block(text.encode()), state)
+        seen += [mark for mark in marks if isinstance(mark, StepSeen)]
+    assert (state.dialect, [(mark.step, mark.loss) for mark in seen]) == (
+        "megatron", [(10, None), (11, 3.2), (12, 3.2)],
+    )  # fmt: skip
+    assert [told(mark) for mark in read(other.format(10) + line.format(10))] == [10]
