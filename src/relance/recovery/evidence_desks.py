@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 
@@ -179,7 +180,8 @@ def read_outputs(
     pieces: Sequence[Attachment], rules: TraceRules, now: datetime
 ) -> tuple[tuple[RuleHit, ...], tuple[str, ...]]:
     """What the outputs of a command show, as hits, and what was read of them, in words."""
-    files = [TraceFile(name=name, data=piece.data) for piece in pieces if (name := _name_of(piece))]
+    parts = [part for piece in pieces for part in _parts_of(piece)]
+    files = [TraceFile(name=name, data=part.data) for part in parts if (name := _name_of(part))]
     if not files:
         return (), ("neither output is of a kind that is read by itself: stacks, NCCL RAS, flight recorder",) * bool(
             pieces
@@ -192,6 +194,24 @@ def read_outputs(
 
 
 _NOTES, _NOTE_CHARS = 8, 400
+_FILE = re.compile(rb"^==> ([^\n]{1,300}) <==\r?\n", re.MULTILINE)
+_MOST_PARTS = 4096
+
+
+def _parts_of(piece: Attachment) -> list[Attachment]:
+    """The files in one output, where each begins with `==> NAME <==` on a line, as `tail` writes it of several."""
+    marks = list(_FILE.finditer(piece.data))[:_MOST_PARTS]
+    if not marks:
+        return [piece]
+    ends = [mark.start() for mark in marks[1:]] + [len(piece.data)]
+    found = [
+        (mark[1].decode("utf-8", "replace"), piece.data[mark.end() : end])
+        for mark, end in zip(marks, ends, strict=True)
+    ]
+    return [
+        Attachment(file=f"{piece.file}/{name.rpartition('/')[2]}", start_offset=mark.end(), data=data)
+        for mark, (name, data) in zip(marks, found, strict=True)
+    ]
 
 
 def _name_of(piece: Attachment) -> str:
