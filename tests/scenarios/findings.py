@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 from relance.domain.faults import FaultDomain, RestartHint, Role, Scope, SuspectKind
-from relance.domain.findings import Certainty, Finding, FindingKind, RuleHit, Sign
+from relance.domain.findings import Certainty, Finding, FindingKind, OddNode, RuleHit, Sign
 from relance.domain.keys import AttemptKey, stable_id
 
 
@@ -68,6 +69,20 @@ def silence(
         symptom_at=since,
         signs=frozenset(signs),
     )
+
+
+def failing_node(attempt: AttemptKey, node: str, at: datetime) -> Finding:
+    """Rows of a GPU's memory wait for a reset, by its metric, while training goes on."""
+    hit = _hit("metric-remap-pending", "row_remap_pending", FaultDomain.HARDWARE, RestartHint.NOTHING, at, attempt,
+               role=Role.CONTEXT, suspect=SuspectKind.SELF, scope=Scope.METRICS, node=node)  # fmt: skip
+    found = _finding(attempt, FindingKind.NODE_HEALTH, hit.symptom, at, (hit,))
+    return replace(found, certainty=Certainty.SUSPECTED, isolate=(node,))
+
+
+def standstill_of(attempt: AttemptKey, at: datetime, *signs: Sign, node: str, since: datetime) -> Finding:
+    """A confirmed hang in which a node stands out by these signs."""
+    found = silence(attempt, at, Certainty.CONFIRMED, *signs, since=since)
+    return replace(found, odd=(OddNode(node=node, by=frozenset(signs)),))
 
 
 def did_not_resume(attempt: AttemptKey, at: datetime) -> Finding:

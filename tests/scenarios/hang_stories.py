@@ -127,3 +127,57 @@ def a_dead_rank_in_a_job_that_lingers_is_ended_only_with_consent() -> Timeline:
     line.want(119, 126, e.ActionStarted, times=1)
     line.ends(END.RECOVERED)
     return line
+
+
+def _with_odd_one(*signs: Sign) -> Timeline:
+    """A hang that is confirmed by signs on one node, in a job that may be ended for it."""
+    line = Timeline(end_running=frozenset({EndRunning.HANG}), until_s=250)
+    line.at(0, submits())
+    line.at(60, hangs())
+    line.at(75, finds(lambda attempt, world: findings.silence(attempt, world.now, since=world.at(60))))
+    line.at(
+        120,
+        finds(lambda attempt, world: findings.standstill_of(attempt, world.now, *signs, node="n2", since=world.at(60))),
+    )
+    line.ends(END.RECOVERED)
+    return line
+
+
+@story
+def a_hang_goes_on_without_the_node_whose_device_failed() -> Timeline:
+    line = _with_odd_one(Sign.DEVICE, Sign.NODE_SILENT)
+    line.want(120, 140, e.AdviceIssued, lambda event: event.advice.exclude == ("n2",) and not event.advice.hold)
+    line.want(122, 150, e.AttemptRestarted, lambda event: event.by_us, times=1)
+    return line
+
+
+@story
+def a_hang_in_which_one_node_s_stacks_differ_comes_back_with_all_nodes() -> Timeline:
+    line = _with_odd_one(Sign.STACKS)
+    line.never(e.AdviceIssued, lambda event: bool(event.advice.exclude))
+    line.want(122, 150, e.AttemptRestarted, lambda event: event.by_us, times=1)
+    return line
+
+
+@story
+def a_node_that_only_shows_a_sign_of_failing_is_left_out_once_the_attempt_has_ended() -> Timeline:
+    line = Timeline(end_running=frozenset(EndRunning), until_s=250)
+    line.at(0, submits())
+    line.at(40, finds(lambda attempt, world: findings.failing_node(attempt, "n2", world.now)))
+    line.at(100, finds(lambda attempt, world: findings.killed_rank(attempt, world.now)), fails(exit_code=137))
+    line.never(e.IncidentOpened, before_s=99)
+    line.never(e.ActionStarted, before_s=99)
+    line.want(100, 125, e.AdviceIssued, lambda event: event.advice.exclude == ("n2",) and not event.advice.hold)
+    line.ends(END.RECOVERED)
+    return line
+
+
+@story
+def a_node_that_shows_a_sign_of_failing_is_no_reason_to_touch_a_job_that_goes_on() -> Timeline:
+    line = Timeline(end_running=frozenset(EndRunning), until_s=150)
+    line.at(0, submits())
+    line.at(40, finds(lambda attempt, world: findings.failing_node(attempt, "n2", world.now)))
+    line.never(e.IncidentOpened)
+    line.never(e.AdviceIssued)
+    line.never(e.ActionStarted)
+    return line
