@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-import re2
-
 from relance.sources.exchanges import StoreAwayError, StoreError, StoreTooMuchError
 from relance.sources.stores.backs import Entry, Page, Selection
+from relance.sources.stores.wanted import compiled
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +84,7 @@ class MemoryStore:
         self._fail()
         if any(len(values) > self.names_at_most for values in wanted.labels.values()):
             raise StoreTooMuchError("too many values")
-        pattern = re2.compile(wanted.lines.encode()) if wanted.lines else None
+        pattern = compiled(wanted.lines) if wanted.lines else None
         found: list[Entry] = []
         known: set[tuple[int, tuple[tuple[str, str], ...], bytes]] = set()
         for line in self.lines:

@@ -11,7 +11,9 @@ from typing import Any
 import re2
 
 from relance.domain.faults import Scope
-from relance.rules.pushdown import Prefilter
+from relance.progress import wanted_patterns
+from relance.rules.formats import Pack
+from relance.rules.pushdown import Prefilter, prefilter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +38,18 @@ class Wanted:
         found = self.prefilter(scope)
         if found is None:
             return ""
-        return found.lines if not also else "|".join(f"(?:{each})" for each in (found.lines, *also))
+        alternatives = "|".join(f"(?:{each})" for each in (found.lines, *also))
+        return f"(?m:{alternatives})"  # an entry may have several lines
+
+
+def wanted_of(pack: Pack) -> Wanted:
+    """What must travel for the sake of these rules, and of progress in the known ways."""
+    progress = wanted_patterns()
+    return Wanted(
+        own=prefilter(pack, Scope.APPLICATION, progress),
+        kernel=prefilter(pack, Scope.KERNEL),
+        progress="|".join(f"(?:{each})" for each in progress),
+    )
 
 
 @lru_cache(maxsize=256)
