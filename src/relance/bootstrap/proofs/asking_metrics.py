@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -11,9 +10,8 @@ from relance.bootstrap.proofs.asking_logs import Asked, failure_of
 from relance.bootstrap.proofs.facts import Failure, MetricFacts, SeriesFacts
 from relance.config.sources import MetricStoreSettings, ProgressSeriesSettings
 from relance.ports.clocks import Clock
+from relance.rules.metric_queries import DEFAULT_NODE_LABELS, Naming
 
-NODE_LABELS = ("Hostname", "node", "nodename", "instance")
-"""Where exporters put the node's name, the surest first; as in the setting `node_label`."""
 CLOSELY = 12
 """Of so many series it is asked how they stand; they are the first of those wanted that are there."""
 LOOK_BACK_S = 300.0
@@ -49,7 +47,7 @@ async def ask_metric_store(
     there = [name for name in dict.fromkeys(wanted) if name in names][:CLOSELY]
     series = {name: found for name in there if (found := await asker.series(name)) is not None}
     nodes = await asker.nodes(there)
-    label = settings.node_label or next((label for label in NODE_LABELS if nodes.get(label)), "")
+    label = settings.node_label or next((label for label in DEFAULT_NODE_LABELS if nodes.get(label)), "")
     progress = {
         job.raw_id: await asker.progress(settings.progress, asked.cluster, job.raw_id)
         for job in asked.jobs
@@ -66,21 +64,17 @@ async def ask_metric_store(
     )
 
 
-def selector(name: str, match: Mapping[str, str]) -> str:
-    """A series by name and labels, as a query has it."""
-    return f"{name}{{{','.join(f'{label}={json.dumps(value)}' for label, value in match.items())}}}"
-
-
 class _Asker:
     def __init__(self, probe: MetricProbe, settings: MetricStoreSettings, clock: Clock) -> None:
         self._probe = probe
         self._settings = settings
+        self._naming = Naming(match=settings.match)
         self._now_s = clock.now().timestamp()
         self.problems: list[Failure] = []
 
     async def series(self, name: str) -> SeriesFacts | None:
         """How the series of a name stand; None: none has a sample now, or it cannot be asked."""
-        one, now_s = selector(name, self._settings.match), self._now_s
+        one, now_s = self._naming.selector(name), self._now_s
         count = await self._number(f"count({one})", now_s)
         later = await self._number(f"count({one})", now_s + LOOK_BACK_S)
         if not count and not later:
@@ -94,10 +88,10 @@ class _Asker:
 
     async def nodes(self, names: Sequence[str]) -> dict[str, set[str]]:
         """The values of the labels that may name nodes, by label."""
-        labels = (self._settings.node_label,) if self._settings.node_label else NODE_LABELS
+        labels = (self._settings.node_label,) if self._settings.node_label else DEFAULT_NODE_LABELS
         found: dict[str, set[str]] = {}
         for name in names:
-            grouped = f"count by ({', '.join(labels)}) ({selector(name, self._settings.match)})"
+            grouped = f"count by ({', '.join(labels)}) ({self._naming.selector(name)})"
             for sample, _ in await self._vector(grouped, self._now_s):
                 # The first label that a series has is its node's, as when it is followed.
                 first = next((label for label in labels if sample.get(label)), None)
@@ -109,9 +103,11 @@ class _Asker:
         """How many series of progress there are of a job, by name."""
         value = settings.job_value.replace("{raw_id}", raw_id).replace("{cluster}", cluster)
         names = (settings.step, settings.loss, settings.grad_norm, settings.step_time_s, settings.throughput)
-        match = {**self._settings.match, settings.job_label: value}
+        of_job = {settings.job_label: value}
         return {
-            name: int(await self._number(f"count({selector(name, match)})", self._now_s) or 0) for name in names if name
+            name: int(await self._number(f"count({self._naming.selector(name, of_job)})", self._now_s) or 0)
+            for name in names
+            if name
         }
 
     async def _number(self, query: str, at_s: float) -> float | None:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from typing import TypeVar
 
 from relance.bootstrap.controllers import scheduler_of, slurm_settings
-from relance.bootstrap.proofs.asking_metrics import MetricProbe, Sample, selector
+from relance.bootstrap.proofs.asking_metrics import MetricProbe, Sample
 from relance.bootstrap.proofs.markers import MarkerCheck, check_marker
 from relance.bootstrap.proofs.rows import Level, Row, SignalCheck
 from relance.bootstrap.proofs.signals import Opened, Question, check_signals
@@ -21,6 +21,7 @@ from relance.controllers.slurm.markers import SlurmMarkerJob
 from relance.ports.clocks import Clock, SystemClock
 from relance.ports.markers import MarkerJob
 from relance.rules import Pack
+from relance.rules.metric_queries import Naming
 from relance.sources.exchanges import Exchange, StoreRefusedError
 from relance.sources.files.settings import FileSettings
 from relance.sources.files.sources import FileSource
@@ -112,7 +113,7 @@ class PrometheusProbe(MetricProbe):
         """Raises SettingError for a secret or certificate that cannot be used."""
         self._exchange: Exchange = exchange_of(settings)
         self._client = MetricClient(self._exchange, Pace(clock, settings.requests_per_s))
-        self._match = settings.match
+        self._match = Naming(match=settings.match).braces({}) if settings.match else ""
 
     async def version(self) -> str:
         """Its version, where it says one; raises StoreError when nobody answers."""
@@ -125,7 +126,7 @@ class PrometheusProbe(MetricProbe):
 
     async def names(self) -> frozenset[str]:
         """The names of all series of this cluster."""
-        return await self._client.names(selector("", self._match) if self._match else "")
+        return await self._client.names(self._match)
 
     async def vector(self, query: str, at_s: float) -> Sequence[Sample]:
         """Labels and value of each sample."""

@@ -186,6 +186,8 @@ def _sources(
 ) -> Sources:
     given: set[Scope] = set()
     lost: set[Scope] = set()
+    if cluster.evidence.collect:
+        given.add(Scope.TRACES)
     if opened.files is not None:
         given |= {Scope.APPLICATION} | ({Scope.KERNEL} if cluster.kernel_log else set())
     for (settings, _), found in zip(opened.logs, logs, strict=True):
