@@ -10,13 +10,13 @@ from relance.domain.findings import RuleHit
 from relance.domain.views import Assignment
 from relance.rules.metric_queries import LONG_S, Question, Reach, samples, standing
 from relance.rules.metric_rules import MetricRule, Series, Test
-from relance.rules.metrics import PEERS_STEP_S, Standing, evaluate
+from relance.rules.metrics import PEERS_STEP_S, Standing, Standings, evaluate
 from relance.sources.metrics.asking import MARGIN_S, Answer, Pointed
 from relance.sources.metrics.clients import Matrix, MetricClient
 from relance.sources.metrics.places import Places
 from relance.sources.metrics.settings import MetricSettings
 from relance.sources.metrics.shapes import device_of, series_of, since, standings_of
-from relance.sources.metrics.tellings import Tellings
+from relance.sources.metrics.tellings import Tellings, key_of
 
 _NODES_AT_ONCE = 64
 _NODES_A_ROUND = 256
@@ -28,6 +28,7 @@ _AGAIN_S = 30.0
 _PATIENCE_S = 120.0
 _MOMENTS_AT_MOST = 16
 _FEW_NODES = 3
+_A_MOMENT_S = 0.001
 
 
 @dataclass(slots=True)
@@ -125,9 +126,23 @@ class Decider:
             while start > begin and _reach_back(hits, start, slack_s):
                 start = max(begin, now - 2 * (now - start))
                 hits = evaluate((rule,), since(series, start), _time(now), standings) or hits
-        for hit in hits:
+        for hit in self._anew(rule, hits, series, standings):
             pointed = nodes.get(hit.node or "")
             self._tellings.meet(rule, hit, now if pointed is None else pointed.held_at)
+
+    def _anew(
+        self, rule: MetricRule, hits: Sequence[RuleHit], series: Sequence[Series], standings: Standings
+    ) -> list[RuleHit]:
+        """The hits with those that were told and over already as they came anew, if they did."""
+        found = []
+        for hit in hits:
+            until = self._tellings.held_until(key_of(hit))
+            if hit.when.timestamp() > until:
+                found.append(hit)
+                continue
+            later = evaluate((rule,), since(series, until + _A_MOMENT_S), hit.seen_at, standings)
+            found += [each for each in later if key_of(each) == key_of(hit)]
+        return found
 
     async def _samples(
         self, question: Question, nodes: Mapping[str, Pointed], window_s: float, at: float | None
@@ -138,7 +153,7 @@ class Decider:
         ]
         return [each for matrix in matrices for each in series_of(matrix, self._places)]
 
-    async def _all_standings(self, rule: MetricRule, begin: float, now: float) -> Mapping[str, Mapping[int, Standing]]:
+    async def _all_standings(self, rule: MetricRule, begin: float, now: float) -> Standings:
         if not rule.when.test.asks_peers:
             return {}
         found = {}

@@ -14,6 +14,8 @@ from relance.rules.metric_queries import ASK_LABEL, Naming, tagged
 from relance.sources.metrics.clients import MetricClient
 from relance.sources.metrics.settings import ProgressSeries
 
+_OLDEST_S = 60.0
+"""Older samples are of jobs that export no longer; nobody else is to wait for them."""
 _VALUE, _AT = "value", "at"
 
 
@@ -36,6 +38,9 @@ class ExportedProgress:
         self._jobs: dict[str, AttemptKey] = {}
         self._starts: dict[AttemptKey, float] = {}
         self._known: dict[AttemptKey, _Known] = {}
+        self._now = 0.0
+        self.age_s = 0.0
+        """How old the oldest of the last samples was: a silence of steps is known only up to then."""
 
     def follow(self, assignments: Sequence[Assignment]) -> None:
         """Follow the newest attempt of each job."""
@@ -57,6 +62,7 @@ class ExportedProgress:
         if not self._series.step:
             return {}
         steps = await self._read(self._series.step, at, timed=True)
+        self.age_s = min(max((self._now - at for _, at in steps.values()), default=0.0), _OLDEST_S)
         others = {
             field: {attempt: value for attempt, (value, _) in (await self._read(name, at, timed=False)).items()}
             for field, name in (
@@ -109,7 +115,7 @@ class ExportedProgress:
             attempt = self._jobs.get(labels.get(label, ""))
             if attempt is not None:
                 found.setdefault(attempt, {})[labels.get(ASK_LABEL, _VALUE)] = value
-        now = answer.at or 0.0
+        now = self._now = answer.at or 0.0
         return {
             attempt: (told[_VALUE], min(told.get(_AT, now), now)) for attempt, told in found.items() if _VALUE in told
         }

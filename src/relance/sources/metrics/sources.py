@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import structlog
 
@@ -64,7 +64,7 @@ class MetricSource:
         self._exported = (
             ExportedProgress(self._client, progress, settings.naming, settings.name) if progress is not None else None
         )
-        self._standing = StoreStanding(settings.name, lags_after_s=GONE_S)
+        self._standing = StoreStanding(settings.name)
         self._assignments: dict[AttemptKey, Assignment] = {}
         self._closely: frozenset[AttemptKey] = frozenset()
         self._names: frozenset[str] = frozenset()
@@ -113,7 +113,8 @@ class MetricSource:
             self._due = self._clock.monotonic() + again_s
             _LOG.warning("metric store gave no answer", source=self.name, reason=str(error), again_in_s=again_s)
         else:
-            self._standing.looked(self._clock.now(), self._lag, notes)
+            age_s = self._exported.age_s if self._exported is not None else 0.0
+            self._standing.looked(self._clock.now() - timedelta(seconds=age_s), self._lag, notes)
 
     def hurry(self) -> None:
         """Let the next look begin at once."""

@@ -13,9 +13,8 @@ _NOTES_AT_MOST = 3
 class StoreStanding:
     """Kept by the source after each look."""
 
-    def __init__(self, name: str, lags_after_s: float) -> None:
+    def __init__(self, name: str) -> None:
         self._name = name
-        self._lags_after_s = lags_after_s
         self._whole_at: datetime | None = None
         self._failing_since: datetime | None = None
         self._failure: StoreError | None = None
@@ -30,22 +29,13 @@ class StoreStanding:
         self._failure = error
         self.failures += 1
 
-    def looked(self, now: datetime, lag: str, notes: tuple[str, ...]) -> None:
-        """A whole look was made. `lag`: why what it gave is not of now; `notes`: what was not answered."""
-        self._whole_at = now
+    def looked(self, up_to: datetime, lag: str, notes: tuple[str, ...]) -> None:
+        """A whole look was made. `up_to`: how far it saw; `lag`: why that is not until now; `notes`: what lacks."""
+        if not lag or self._whole_at is None:
+            self._whole_at = up_to
         self._failing_since = self._failure = None
         self.failures = 0
         self._lag, self._notes = lag, notes
-
-    @property
-    def whole_at(self) -> datetime | None:
-        """When the last whole look was made."""
-        return self._whole_at
-
-    @property
-    def is_in_sight(self) -> bool:
-        """Whether the last look was whole and of now."""
-        return self._failure is None and not self._lag and self._whole_at is not None
 
     def coverage(self) -> Coverage:
         """How it stands now."""

@@ -57,6 +57,7 @@ class Tellings:
         self._on: dict[str, list[_Followed]] = {}
         self._held: dict[Key, Condition] = {}
         self._onsets: dict[Key, float] = {}
+        self._held_until: dict[Key, float] = {}
 
     @property
     def nodes(self) -> Mapping[str, object]:
@@ -123,8 +124,13 @@ class Tellings:
         """A condition is known to hold no longer."""
         self._held.pop(key, None)
 
+    def held_until(self, key: Key) -> float:
+        """When a condition held last that holds no longer, and was told."""
+        return self._held_until.get(key, float("-inf"))
+
     def forget(self, now: float) -> None:
         """Let go of what has not held for a while: should it come again, it is told again."""
+        self._held_until = {key: at for key, at in self._held_until.items() if now - at <= _MOMENT_KEPT_S}
         for key, condition in list(self._held.items()):
             test = condition.rule.when.test
             if test is Test.VANISHES:
@@ -134,6 +140,7 @@ class Tellings:
             )
             if now - condition.seen_at > kept_s:
                 del self._held[key]
+                self._held_until[key] = condition.seen_at
                 if test in _MOMENTS:
                     self._onsets.pop(key, None)
 
