@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
+import sys
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -13,14 +16,32 @@ from relance.controllers.local import LocalScheduler
 from relance.controllers.site_commands import collect
 from relance.controllers.slurm.presences import somebody_at_work
 from relance.controllers.slurm.rows import step_views
+from relance.controlling.evidence_commands import EvidencePlan, evidence_effect
 from relance.domain.advice import Command
 from relance.domain.collecting import EVIDENCE_STEP
+from relance.domain.views import JobState, JobView
 from relance.ports.clocks import SystemClock
 from relance.slurm.commands import marked_step
 from relance.slurm.records import AccountedStep, SlurmJob, SlurmStep
 from relance.slurm.running import Commands
 
 BYTES = 4096
+JOB = JobView(
+    raw_id="17",
+    first_submitted_at=datetime(2026, 3, 1, tzinfo=UTC),
+    submitted_at=datetime(2026, 3, 1, tzinfo=UTC),
+    restart_count=0,
+    name="llm",
+    user="ada",
+    owner_uid=1000,
+    partition="gpu",
+    state=JobState.RUNNING,
+    nodes=("n1", "n2"),
+)
+
+
+def local(folder: Path) -> LocalScheduler:
+    return LocalScheduler(cluster="c", state_dir=folder, clock=SystemClock())
 
 
 async def run(*argv: str, limit_s: float = 10.0, most_bytes: int = BYTES) -> tuple[int | None, bytes, bytes, str]:
@@ -33,7 +54,7 @@ async def test_both_outputs_and_the_exit_code_come_back() -> None:
 
 
 async def test_the_simulated_scheduler_runs_it_on_this_host(tmp_path: Path) -> None:
-    scheduler = LocalScheduler(cluster="c", state_dir=tmp_path, clock=SystemClock())
+    scheduler = local(tmp_path)
     found = await scheduler.collect(scheduler.evidence(("echo", "here")), 10, BYTES)
     assert (found.exit_code, found.stdout) == (0, b"here\n")
     await scheduler.close()
@@ -73,15 +94,36 @@ async def test_when_the_controller_ends_the_command_ends_with_it(tmp_path: Path)
     assert gone(int(file.read_text()))
 
 
+def test_its_limit_holds_although_the_controller_was_killed(tmp_path: Path) -> None:
+    file = tmp_path / "pid"
+    plan = EvidencePlan(command=("sh", "-c", f"echo $$ > {file}; exec sleep 300", "{job_id}"), limit_s=3)
+    (command,) = evidence_effect(plan, JOB, JOB.nodes, local(tmp_path)).commands
+    code = (
+        "import asyncio; from relance.controllers.site_commands import *;"
+        f"asyncio.run(collect(Commands(), Command(argv={command.argv!r}), 20, 4096))"
+    )
+    controller = subprocess.Popen([sys.executable, "-c", code])
+    try:
+        until = time.monotonic() + 10
+        while not file.exists() or not file.read_text().strip():
+            assert controller.poll() is None
+            assert time.monotonic() < until
+            time.sleep(0.02)
+    finally:
+        controller.kill()
+        controller.wait()
+    assert gone(int(file.read_text()), within_s=6)
+
+
 async def test_it_gets_little_of_our_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RELANCE_TOKEN", "secret")
     _, out, _, _ = await run("env")
     assert b"secret" not in out
 
 
-def gone(pid: int) -> bool:
-    """Whether a process ends within two seconds; a zombie has ended."""
-    until = time.monotonic() + 2
+def gone(pid: int, within_s: float = 2) -> bool:
+    """Whether a process ends soon; a zombie has ended."""
+    until = time.monotonic() + within_s
     while time.monotonic() < until:
         try:
             os.kill(pid, 0)
