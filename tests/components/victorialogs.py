@@ -40,6 +40,7 @@ class VictoriaLogs:
             headers={"Content-Type": "application/stream+json"},
         )
         assert answer.status_code == 200, answer.text
+        self._client.get("/internal/force_flush")  # else the real one shows them after ten seconds
 
     def ask(self, method: str, path: str, **more: object) -> httpx2.Response:
         """Any request."""

@@ -28,7 +28,7 @@ from tests.components.victorialogs import REAL_URL, VictoriaLogs, victorialogs_d
 from tests.unit.rules.packs import packaged
 
 NS = 1_000_000_000
-VISIBLE_LOOKS = 200
+VISIBLE_LOOKS = 300
 """A tenth of a second apart: the real one shows lines after about a second."""
 needs_the_double = pytest.mark.skipif(bool(REAL_URL), reason="only the double fails as it is told")
 
