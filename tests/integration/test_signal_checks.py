@@ -119,6 +119,7 @@ def test_signals_that_arrive_are_fit_and_those_that_do_not_say_what_mends_them(
             assert "as megatron" in rows[source, f"progress of {job}"]["read"], rows
         for source in ("loki", "victorialogs"):
             assert rows[source, "lateness"]["level"] == "ok"
+            assert rows[source, "filter of lines of jobs"]["level"] == "ok"
             assert re.match(r"\d\.\d s in the middle", rows[source, "lateness"]["read"]), rows[source, "lateness"]
         assert rows["prometheus", "names of nodes"]["level"] == "ok"
         assert rows["prometheus", "samples"]["level"] == "ok"

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -14,13 +17,18 @@ import yaml
 from click.testing import CliRunner, Result
 
 from relance.cli.main import main
-from relance.controllers.slurm.markers import NAME
+from relance.controllers.slurm.markers import NAME, SlurmMarkerJob
+from relance.controllers.slurm.settings import SlurmSettings
+from relance.ports.clocks import SystemClock
 from relance.simulation.private_slurm import RunningCluster
+from relance.slurm.running import Commands
+from relance.testing.processes import Program, Running
 from tests.components.loki import Loki, loki_double
 from tests.components.shippers import shipping
 from tests.components.slurm import LeasedNodes
 
 Check = Callable[..., Result]
+INTERRUPT_LIMIT_S = 30.0
 
 
 @pytest.fixture
@@ -118,3 +126,54 @@ def test_signals_of_a_job_on_slurm_are_looked_for_by_its_id(
     assert found["files", f"logs of {job}"]["read"] == f"{folder}/train-{job}.out"
     assert "as torchtitan" in found["files", f"progress of {job}"]["read"]
     assert found["loki", f"lines of {job}"]["level"] == "warn", "it began less than five minutes ago"
+
+
+async def test_slurm_itself_removes_a_marker_that_nobody_takes_back(
+    slurm_cluster: RunningCluster, slurm_nodes: LeasedNodes, folder: Path
+) -> None:
+    commands = Commands(
+        slurm_conf=str(slurm_cluster.slurm_conf),
+        prefix=tuple(slurm_cluster.argv_as("owner1", ["env", f"PATH={slurm_cluster.env['PATH']}"])),
+    )
+    settings = SlurmSettings(cluster="private", commands=commands)
+    other = slurm_nodes.submit("owner2", "#!/bin/sh\nsleep 600\n", options=["--nodes=3", "--exclusive"])
+    slurm_cluster.wait_for_state(other, "RUNNING")
+    marker = SlurmMarkerJob(settings, partition=slurm_nodes.partition, output=f"{folder}/x.out")
+    before = SystemClock().now()
+    raw_id = await marker.submit("0123456789abcdef", 120.0)
+    told = slurm_cluster.must("root", ["env", "TZ=UTC", "scontrol", "--oneliner", "show", "job", raw_id])
+    deadline = re.search(r" Deadline=(\S+)", told)
+    assert deadline is not None
+    left_s = (datetime.fromisoformat(f"{deadline[1]}+00:00") - before).total_seconds()
+    assert 175 <= left_s <= 190
+    assert re.search(r" Comment=relance:off ", told)
+    assert re.search(r" Requeue=0 ", told)
+    await marker.withdraw(raw_id)
+    assert ours(slurm_cluster) == ""
+    await marker.withdraw(raw_id)
+
+
+def test_a_check_that_is_interrupted_takes_its_job_back(
+    slurm_cluster: RunningCluster, slurm_nodes: LeasedNodes, folder: Path, tmp_path: Path
+) -> None:
+    other = slurm_nodes.submit("owner1", "#!/bin/sh\nsleep 600\n", options=["--nodes=3", "--exclusive"])
+    slurm_cluster.wait_for_state(other, "RUNNING")
+    file = tmp_path / "relance.yaml"
+    site = {"name": "private", "scheduler": {"kind": "slurm", "conf": str(slurm_cluster.slurm_conf)}}
+    file.write_text(yaml.safe_dump({"state_dir": str(tmp_path / "state"), "clusters": [site]}))
+    words = ["--partition", slurm_nodes.partition, "--output", f"{folder}/x.out", "--config", str(file)]
+    program = Program(
+        name="relance check marker",
+        argv=[sys.executable, "-m", "relance", "check", "marker", *words],
+        log=tmp_path / "marker.log",
+        env={**os.environ, "PATH": f"{slurm_cluster.env['PATH']}:{os.environ['PATH']}"},
+    )
+    running = Running(program)
+    try:
+        running.wait_until(lambda: ours(slurm_cluster) != "", INTERRUPT_LIMIT_S)
+        running.signal(signal.SIGINT)
+        running.wait(INTERRUPT_LIMIT_S)
+    finally:
+        running.stop()
+    assert ours(slurm_cluster) == ""
+    slurm_cluster.wait_for_state(other, "RUNNING")

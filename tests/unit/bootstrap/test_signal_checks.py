@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from relance.bootstrap.proofs.facts import Filter
 from relance.bootstrap.proofs.rows import Level, Row, SignalCheck
 from relance.bootstrap.proofs.signals import Opened, Question, check_signals
 from relance.config.settings import ClusterSettings
@@ -57,6 +58,7 @@ class Site:
     metrics: SpokenMetrics | None = None
     metric_settings: dict[str, Any] = field(default_factory=dict)
     seen: ClusterReport = field(default_factory=lambda: report(job()))
+    filter: Filter | None = None
 
     async def check(self, question: Question | None = None) -> SignalCheck:
         store = LogStoreSettings(kind="loki", url="http://127.0.0.1:3100", **self.settings)
@@ -67,6 +69,7 @@ class Site:
             scheduler=SpokenScheduler(self.seen),  # type: ignore[arg-type] # only looked at
             logs=((store, self.logs),),
             metrics=((metric, self.metrics),) if self.metrics is not None else (),
+            own_filter=self.filter,
         )
         clock = JumpingClock(NOW)
         return await check_signals(cluster, shipped(), question or Question(watch_s=0.0), opened, clock)
@@ -144,6 +147,13 @@ async def test_a_number_within_a_longer_one_is_no_job() -> None:
     assert "set job_label to one of" in row(await Site(SpokenLogs(lines)).check(), "loki", "label job_id").remedy
 
 
+async def test_a_label_called_after_jobs_goes_before_others_with_such_numbers() -> None:
+    labels = {"a_rank": "17", "slurm_jobid": "17", "node": "gpu001"}
+    lines = [each._replace(labels=labels) for each in steps("17")]
+    remedy = row(await Site(SpokenLogs(lines)).check(), "loki", "label job_id").remedy
+    assert remedy.startswith("set job_label: slurm_jobid ")
+
+
 async def test_nodes_under_another_label_and_with_long_names_are_found_and_the_setting_is_given() -> None:
     lines = [each._replace(labels={"job_id": "17", "host": "gpu001.example.org"}) for each in steps("17")]
     found = await Site(SpokenLogs(lines)).check()
@@ -194,6 +204,32 @@ async def test_steps_of_a_format_that_was_learned_are_told_with_what_they_look_l
     told = row(await Site(SpokenLogs(lines)).check(), "loki", "progress of 17")
     assert told.level is Level.WARN, told
     assert "step N took" in told.means
+
+
+class _PickyLogs(SpokenLogs):
+    """A store that refuses long patterns."""
+
+    async def page(self, *asked: Any) -> Any:  # noqa: ANN401 - as the store's own
+        if len(asked[0].lines) > 100:
+            raise StoreRefusedError("query too long", "raise max_query_length")
+        return await super().page(*asked)
+
+
+@pytest.mark.parametrize(
+    ("lines", "level", "words"),
+    [
+        ("loss|Xid", Level.OK, "0.0 KiB, answered in 0.00 s"),
+        ("x" * 200, Level.BAD, "query too long"),
+        ("", Level.WARN, "because of site-rule"),
+    ],
+)
+async def test_the_filter_of_the_rules_is_tried_on_the_store(lines: str, level: Level, words: str) -> None:
+    unfit = () if lines else ("site-rule",)
+    site = Site(_PickyLogs(steps("17")), filter=Filter(kind="lines of jobs", lines=lines, unfit=unfit))
+    told = row(await site.check(), "loki", "filter of lines of jobs")
+    assert told.level is level
+    assert words in f"{told.read} {told.means}"
+    assert bool(told.remedy) == (level is not Level.OK)
 
 
 async def test_kernel_lines_are_asked_for_where_the_settings_name_them() -> None:

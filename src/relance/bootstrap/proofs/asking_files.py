@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 
 from relance.bootstrap.proofs.asking_logs import failure_of
@@ -32,7 +31,7 @@ async def ask_files(source: Source, job: WantedJob, assignment: Assignment, cloc
         end_s = clock.monotonic() + _LOOK_S
         reading = await source.read(key)
         while reading.seen is None and not reading.blocks and clock.monotonic() < end_s:
-            await asyncio.sleep(_PAUSE_S)
+            await clock.sleep(_PAUSE_S)
             reading = await source.read(key)
         tails = [tail for tail in await source.tails(key, TAIL_BYTES) if tail.file not in kernel]
         blocks = [

@@ -6,7 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from relance.bootstrap.proofs.facts import Clue, Failure, JobLines, LagFacts, LogFacts, StepFacts, WantedJob
+from relance.bootstrap.proofs.facts import (
+    Clue,
+    Failure,
+    Filter,
+    FilterFacts,
+    JobLines,
+    LagFacts,
+    LogFacts,
+    StepFacts,
+    WantedJob,
+)
 from relance.bootstrap.proofs.node_names import template_for
 from relance.bootstrap.proofs.steps import steps_of
 from relance.config.sources import LogStoreSettings
@@ -30,6 +40,9 @@ _KERNEL_LINES = 200
 _BASELINE_S = 120.0
 _WATCHED_LINES = 4000
 _POLL_S = 1.0
+_FILTERED_S = 300.0
+_NAMED = {"raw_id": "job", "node": "node"}
+_FILTERED_LINES = 100
 _NS = 1_000_000_000
 
 
@@ -42,6 +55,10 @@ class Asked:
     watch_s: float
     jobs: tuple[WantedJob, ...]
     scheduler_nodes: frozenset[str] = frozenset()
+    own_filter: Filter | None = None
+    """What the rules ask for of jobs' lines."""
+    kernel_filter: Filter | None = None
+    """What they ask for of kernel lines."""
 
 
 def failure_of(error: Exception) -> Failure:
@@ -68,6 +85,7 @@ async def ask_log_store(store: LogStore, settings: LogStoreSettings, asked: Aske
         found = replace(found, node_clue=await asker.clue_of_nodes(labels))
     if settings.kernel_match:
         found = replace(found, kernel=await asker.kernel())
+    found = replace(found, filters=await asker.filters())
     if asked.watch_s > 0 and any(each.lines for each in jobs):
         found = replace(found, lag=await asker.lag([each for each in jobs if each.lines]))
     return found
@@ -114,6 +132,29 @@ class _Asker:
             return JobLines(job=nobody, value="", failure=failure_of(error))
         return replace(self._lines(nobody, "", entries), is_whole=len(entries) < _KERNEL_LINES)
 
+    async def filters(self) -> tuple[FilterFacts, ...]:
+        """Whether the store takes what the rules ask for, as a watcher asks for it."""
+        settings, asked = self._settings, self._asked
+        values = tuple(job_value(settings, asked.cluster, job.raw_id) for job in asked.jobs)
+        wanted = (
+            (asked.own_filter, {settings.job_label: values}, bool(values)),
+            (asked.kernel_filter, _exactly(settings.kernel_match), bool(settings.kernel_match)),
+        )
+        since_ns = _ns(self._now, -min(asked.since_s, _FILTERED_S))
+        found = []
+        for each, labels, is_wanted in wanted:
+            if each is None or not is_wanted:
+                continue
+            selection = Selection(labels={**_exactly(settings.match), **labels}, lines=each.lines)
+            begun_s = self._clock.monotonic()
+            try:
+                await self._store.page(selection, since_ns, _ns(self._now, 0.0), _FILTERED_LINES)
+            except Exception as error:  # noqa: BLE001 - as above
+                found.append(FilterFacts(filter=each, failure=failure_of(error)))
+            else:
+                found.append(FilterFacts(filter=each, took_s=self._clock.monotonic() - begun_s))
+        return tuple(found)
+
     async def clue_of_jobs(self, labels: frozenset[str]) -> Clue | None:
         """The label whose values are made of the jobs' ids."""
         return await self._clue(labels, frozenset(job.raw_id for job in self._asked.jobs), "raw_id")
@@ -153,14 +194,16 @@ class _Asker:
 
     async def _clue(self, labels: frozenset[str], names: frozenset[str], word: str) -> Clue | None:
         """The label most of whose values are made of these names."""
-        best: tuple[int, Clue] | None = None
+        best: tuple[tuple[bool, int], Clue] | None = None
         try:
             for label in sorted(labels)[:_LABELS_TRIED] if names else ():
                 values = await self._store.label_values(label, self.since_ns, VALUES)
                 of_us = [value for value in values if template_for([value], names, word=word)]
                 template = template_for(of_us, names, word=word)
-                if template and (best is None or len(of_us) > best[0]):
-                    best = (len(of_us), Clue(label=label, template=template))
+                # Short numbers are in many labels; one that is called after what it holds is the likeliest.
+                rank = (_NAMED[word] in label.lower(), len(of_us))
+                if template and (best is None or rank > best[0]):
+                    best = (rank, Clue(label=label, template=template))
         except Exception:  # noqa: BLE001 - a clue is worth no failure
             return None
         return best[1] if best else None

@@ -76,6 +76,24 @@ class LagFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """What the rules ask a store for, of one kind of lines: a pattern; empty: all lines, because of rules `unfit`."""
+
+    kind: str
+    lines: str
+    unfit: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilterFacts:
+    """How a store took a filter: in how many seconds it answered, or why it did not."""
+
+    filter: Filter
+    took_s: float = 0.0
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Clue:
     """A label under which a wanted value was found, and how the value is made of it: a template, or empty."""
 
@@ -99,6 +117,7 @@ class LogFacts:
     kernel: JobLines | None = None
     """Kernel lines of any node; its job means nothing."""
     lag: LagFacts | None = None
+    filters: tuple[FilterFacts, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from statistics import median
 
-from relance.bootstrap.proofs.facts import JobLines, LagFacts, LogFacts, StepFacts, WantedJob
+from relance.bootstrap.proofs.facts import FilterFacts, JobLines, LagFacts, LogFacts, StepFacts, WantedJob
 from relance.bootstrap.proofs.rows import Level, Row
 from relance.config.sources import LogStoreSettings
 from relance.recovery import wordings
@@ -29,6 +29,7 @@ def log_rows(source: str, settings: LogStoreSettings, found: LogFacts, now: date
     rows += _labels(source, settings, found)
     for lines in found.jobs:
         rows += _job(source, settings, lines, found, now)
+    rows += [_filter(source, each, settings.timeout_s) for each in found.filters]
     if found.lag is not None:
         rows.append(_lag(source, settings, found.lag))
     if found.kernel is not None:
@@ -54,6 +55,26 @@ def progress_row(source: str, job: WantedJob, steps: StepFacts, lines: int, now:
         remedy = "set progress_patterns for its partition to be sure"
         return Row(source=source, name=name, level=Level.WARN, read=read, means=text, remedy=remedy)
     return Row(source=source, name=name, level=Level.OK, read=read, means="its steps are recognised")
+
+
+def _filter(source: str, found: FilterFacts, timeout_s: float) -> Row:
+    """Whether the store takes what the rules ask it for."""
+    name, size = f"filter of {found.filter.kind}", f"{len(found.filter.lines.encode()) / 1024:.1f} KiB"
+    if found.failure is not None:
+        text = f"the store does not take what the rules ask for, so nothing of it is read: {found.failure.why}"
+        remedy = found.failure.remedy or "raise the store's limits for queries: their length, and how long they take"
+        return Row(source=source, name=name, level=Level.BAD, read=size, means=text, remedy=remedy)
+    if not found.filter.lines:
+        rules = ", ".join(found.filter.unfit) or "some rules"
+        text, remedy = f"all lines travel, because of {rules}", "give these rules a pattern with some fixed text in it"
+        return Row(source=source, name=name, level=Level.WARN, read="none", means=text, remedy=remedy)
+    read = f"{size}, answered in {found.took_s:.2f} s"
+    if found.took_s > timeout_s / 2:
+        text = f"the store needs more than half of timeout_s ({timeout_s:g} s) for it"
+        remedy = "give the store more memory and cores, or raise timeout_s for this source"
+        return Row(source=source, name=name, level=Level.WARN, read=read, means=text, remedy=remedy)
+    text = "the store takes what the rules ask for, so that only lines that matter travel"
+    return Row(source=source, name=name, level=Level.OK, read=read, means=text)
 
 
 def _labels(source: str, settings: LogStoreSettings, found: LogFacts) -> Iterator[Row]:

@@ -27,6 +27,8 @@ from relance.sources.stores.backs import Entry, LogStore, Selection
 _BEFORE_S = 120.0
 """Lines are looked for from so long before the submission: clocks of nodes may be behind."""
 _PAUSE_S = 1.0
+_ENDING_S = 10.0
+"""How long a job is waited for whose line is everywhere: it ends within a second, unless nobody can tell."""
 _NS = 1_000_000_000
 _ENTRIES = 10
 _VALUES = 200
@@ -91,7 +93,7 @@ async def check_marker(
 
 
 async def _wait(search: _Search, cluster: ClusterSettings, opened: Opened, clock: Clock, timeout_s: float) -> None:
-    end_s = clock.monotonic() + timeout_s
+    end_s, all_found_s = clock.monotonic() + timeout_s, float("inf")
     names = [settings.called for settings, _ in opened.logs] + (["files"] if opened.files is not None else [])
     while True:
         if opened.scheduler is not None and not search.is_gone:
@@ -101,7 +103,10 @@ async def _wait(search: _Search, cluster: ClusterSettings, opened: Opened, clock
             asked.append(_ask_files(search, opened.files, cluster, clock))
         await asyncio.gather(*asked)
         is_over = search.is_gone or (search.view is not None and search.view.state.is_over)
-        if (is_over and all(name in search.found for name in names)) or clock.monotonic() >= end_s:
+        now_s = clock.monotonic()
+        if all(name in search.found for name in names):
+            all_found_s = min(all_found_s, now_s)
+        if (is_over and all_found_s <= now_s) or now_s >= min(end_s, all_found_s + _ENDING_S):
             return
         if search.view is not None and search.view.state in (JobState.CANCELLED, JobState.DEADLINE):
             return

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from relance.bootstrap.controllers import scheduler_of, slurm_settings
 from relance.bootstrap.proofs.asking_metrics import MetricProbe, Sample
+from relance.bootstrap.proofs.facts import Filter
 from relance.bootstrap.proofs.markers import MarkerCheck, check_marker
 from relance.bootstrap.proofs.rows import Level, Row, SignalCheck
 from relance.bootstrap.proofs.signals import Opened, Question, check_signals
-from relance.bootstrap.senses import log_store_of
+from relance.bootstrap.senses import log_store_of, wanted_of
 from relance.bootstrap.stores import exchange_of
 from relance.config import ClusterSettings, SettingError
 from relance.config.settings import LocalSchedulerSettings
 from relance.config.sources import FilesSettings, LogStoreSettings, MetricStoreSettings, StoreSettings
 from relance.controllers.local.markers import LocalMarkerJob
 from relance.controllers.slurm.markers import SlurmMarkerJob
+from relance.domain.faults import Scope
 from relance.ports.clocks import Clock, SystemClock
 from relance.ports.markers import MarkerJob
 from relance.rules import Pack
 from relance.rules.metric_queries import Naming
+from relance.rules.pushdown import Prefilter
 from relance.sources.exchanges import Exchange, StoreRefusedError
 from relance.sources.files.settings import FileSettings
 from relance.sources.files.sources import FileSource
@@ -35,9 +39,28 @@ _BUILD = "/api/v1/status/buildinfo"
 def run_signals(cluster: ClusterSettings, pack: Pack, question: Question) -> SignalCheck:
     """Open what the settings name, ask, close. What cannot be opened is a row of the answer."""
     clock = SystemClock()
-    return asyncio.run(
-        with_opened(cluster, clock, lambda opened: check_signals(cluster, pack, question, opened, clock))
+    own, kernel = filters_of(cluster, pack)
+
+    async def check(opened: Opened) -> SignalCheck:
+        with_filters = replace(opened, own_filter=own, kernel_filter=kernel)
+        return await check_signals(cluster, pack, question, with_filters, clock)
+
+    return asyncio.run(with_opened(cluster, clock, check))
+
+
+def filters_of(cluster: ClusterSettings, pack: Pack) -> tuple[Filter | None, Filter | None]:
+    """What the watcher asks log stores for, of jobs' and of kernel lines; None where there is no log store."""
+    if not any(isinstance(each, LogStoreSettings) for each in cluster.logs):
+        return None, None
+    wanted = wanted_of(pack, tuple(cluster.progress_patterns.values()))
+    return (
+        Filter(kind="lines of jobs", lines=wanted.lines(Scope.APPLICATION, ()), unfit=_unfit(wanted.own)),
+        Filter(kind="kernel lines", lines=wanted.lines(Scope.KERNEL, ()), unfit=_unfit(wanted.kernel)),
     )
+
+
+def _unfit(found: Prefilter | None) -> tuple[str, ...]:
+    return found.unfit if found is not None else ()
 
 
 def run_marker(cluster: ClusterSettings, timeout_s: float, *, partition: str = "", output: str = "") -> MarkerCheck:

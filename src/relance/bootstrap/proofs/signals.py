@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from relance.bootstrap.proofs.asking_files import ask_files
 from relance.bootstrap.proofs.asking_logs import Asked, ask_log_store
 from relance.bootstrap.proofs.asking_metrics import MetricProbe, ask_metric_store
-from relance.bootstrap.proofs.facts import FileFacts, LogFacts, MetricFacts, WantedJob
+from relance.bootstrap.proofs.facts import FileFacts, Filter, LogFacts, MetricFacts, WantedJob
 from relance.bootstrap.proofs.file_rows import file_rows
 from relance.bootstrap.proofs.jobs import assignment_of, chosen, nodes_at_work, wanted_job
 from relance.bootstrap.proofs.log_rows import log_rows
@@ -49,6 +49,9 @@ class Opened:
     logs: tuple[tuple[LogStoreSettings, LogStore], ...] = ()
     metrics: tuple[tuple[MetricStoreSettings, MetricProbe], ...] = ()
     broken: tuple[Row, ...] = ()
+    own_filter: Filter | None = None
+    """What the rules ask log stores for, of jobs' lines."""
+    kernel_filter: Filter | None = None
     closing: tuple[Callable[[], Awaitable[None]], ...] = ()
 
     async def close(self) -> None:
@@ -78,8 +81,9 @@ async def check_signals(
         jobs = (WantedJob(raw_id=question.job, is_known=False),)
     names = frozenset() if report is None else frozenset(node.name for node in report.nodes)
     asked = Asked(
-        cluster=cluster.name, since_s=question.since_s, watch_s=question.watch_s, jobs=jobs, scheduler_nodes=names
-    )
+        cluster=cluster.name, since_s=question.since_s, watch_s=question.watch_s, jobs=jobs, scheduler_nodes=names,
+        own_filter=opened.own_filter, kernel_filter=opened.kernel_filter,
+    )  # fmt: skip
     wanted = wanted_series(pack)
     logs, metrics, files = await asyncio.gather(
         asyncio.gather(*(ask_log_store(store, settings, asked, clock) for settings, store in opened.logs)),
