@@ -40,7 +40,7 @@ _EXAMPLE_CHARACTERS: Final = 80
 
 _NUMBER = re.compile(rb"(?<![\w./+%@-])(?<!\d:)(\d{1,8})(?![\w%+]|[.:-]\d)")
 _ANY_NUMBER = re.compile(rb" *[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
-_ANY_NUMBER_PATTERN: Final = rb" *[+-]?(?:\d[\d.]*(?:[eE][+-]?\d+)?|nan|inf)"
+_ANY_NUMBER_PATTERN: Final = rb" *[+-]?(?:\d[\d.]*(?:[eE][+-]?\d+)?|nan|inf|NAN|INF)"
 _TOTAL = re.compile(rb"^ ?(?:/|of) ?\d+")
 _STEP: Final = rb" *(?P<step>\d{1,8})\b(?: ?(?:/|of) ?(?P<total>\d{1,12}))?"
 _WORD_BEFORE = re.compile(rb"([A-Za-z_]+)[^A-Za-z0-9\n]{0,4}$")

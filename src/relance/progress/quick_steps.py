@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from relance.progress.dialects import StepText, marked
 
-_NUMBER = rb"([+-]?(?:[\d.,]+(?:[eE][+-]?\d+)?|nan|inf|NaN|Inf|infinity))"
+_NUMBER = rb"([+-]?(?:[\d.,]+(?:[eE][+-]?\d+)?|nan|inf|NaN|Inf|NAN|INF|infinity))"
 _MOST_LINE_BYTES = 4096
 _MEGATRON_STEP = re.compile(rb"iteration +(\d{1,12})/ *(\d{1,12}) +\|")
 _MEGATRON_USUAL = re.compile(

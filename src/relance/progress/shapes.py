@@ -17,7 +17,7 @@ from relance.progress.dialects import SAME, Finder, StepText
 
 _MOST_LINE_BYTES = 4096
 _BEFORE_BYTES = 60
-_NUMBER = rb"[\"']?([+-]?(?:\d[\d.,]*(?:[eE][+-]?\d+)?|nan|inf|NaN|Inf))"
+_NUMBER = rb"[\"']?([+-]?(?:\d[\d.,]*(?:[eE][+-]?\d+)?|nan|inf|NaN|Inf|NAN|INF))"
 HELD_OUT = re.compile(
     rb"(?i:\b(?:val|valid\w*|eval\w*|test(?:ing)?|dev)\b|\b(?:resum|(?:re)?load|restore|restoring|save|saving|checkpoint))"
 )

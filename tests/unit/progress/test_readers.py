@@ -66,7 +66,16 @@ def test_lines_that_ranks_wrote_into_each_other_are_read_from_their_marks() -> N
 
 @pytest.mark.parametrize(
     ("text", "loss"),
-    [("nan", math.nan), ("inf", math.inf), ("-inf", -math.inf), ("2.1E-01", 0.21), ("1,234.5", 1234.5), ("7", 7.0)],
+    [
+        ("nan", math.nan),
+        ("NAN", math.nan),
+        ("inf", math.inf),
+        ("-INF", -math.inf),
+        ("-inf", -math.inf),
+        ("2.1E-01", 0.21),
+        ("1,234.5", 1234.5),
+        ("7", 7.0),
+    ],
 )
 def test_losses_may_be_any_number(text: str, loss: float) -> None:
     (seen,) = read(megatron(5, loss=text))
