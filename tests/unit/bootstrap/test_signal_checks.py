@@ -242,6 +242,27 @@ async def test_kernel_lines_are_asked_for_where_the_settings_name_them() -> None
     assert bad(await Site(SpokenLogs(nameless), settings=settings).check()) == [("loki", "kernel lines")]
 
 
+async def test_what_another_source_gives_is_no_reason_to_be_unfit() -> None:
+    own = LogStoreSettings(kind="loki", url="http://127.0.0.1:3100")
+    syslog = LogStoreSettings(
+        kind="victorialogs", url="http://127.0.0.1:9428", name="syslog", kernel_match={"unit": "kernel"}
+    )
+    kernel = SpokenLogs([entry(-60.0, "NVRM: Xid", unit="kernel", node="gpu001")])
+    noise = SpokenLogs([entry(-3.0, "x", job_id="17", node="gpu001")])
+    cluster = ClusterSettings(name="alpha", logs=(own, syslog))
+
+    async def reds(*logs: tuple[LogStoreSettings, SpokenLogs]) -> list[tuple[str, str]]:
+        seen: Any = SpokenScheduler(report(job()))
+        opened = Opened(scheduler=seen, logs=logs)
+        return bad(await check_signals(cluster, shipped(), Question(watch_s=0.0), opened, JumpingClock(NOW)))
+
+    assert await reds((own, SpokenLogs(steps("17"))), (syslog, kernel)) == []
+    assert ("syslog", "lines of 17") in await reds((syslog, kernel))
+    assert await reds((own, noise)) == [("loki", "progress of 17")]
+    second = own.model_copy(update={"name": "second"})
+    assert await reds((own, noise), (second, SpokenLogs(steps("17")))) == []
+
+
 async def test_rules_that_can_never_hit_are_counted_by_what_they_lack() -> None:
     found = await Site().check()
     by_need = {group.needs: group for group in found.rules}

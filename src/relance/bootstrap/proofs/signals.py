@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from relance.bootstrap.proofs.asking_files import ask_files
 from relance.bootstrap.proofs.asking_logs import Asked, ask_log_store
 from relance.bootstrap.proofs.asking_metrics import MetricProbe, ask_metric_store
+from relance.bootstrap.proofs.easing import eased
 from relance.bootstrap.proofs.facts import FileFacts, Filter, LogFacts, MetricFacts, WantedJob
 from relance.bootstrap.proofs.file_rows import file_rows
 from relance.bootstrap.proofs.jobs import assignment_of, chosen, nodes_at_work, wanted_job
@@ -105,7 +106,7 @@ async def check_signals(
         cluster=cluster.name,
         since_s=question.since_s,
         jobs=tuple(job.raw_id for job in jobs),
-        rows=tuple(rows),
+        rows=eased(rows, [settings for settings, _ in opened.logs], [job.raw_id for job in jobs]),
         rules=outlook(pack, _sources(cluster, opened, logs, metrics)),
     )
 
