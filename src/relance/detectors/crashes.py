@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
-from relance.detectors.evidence import CAUSES, NOTHING, Evidence, leading, position_of, said, time_of
+from relance.detectors.evidence import CAUSES, NOTHING, Evidence, leading, position_of, said, time_of, was_outlived
 from relance.detectors.rhythms import UNKNOWN, Rhythm
 from relance.detectors.watched import Watched
 from relance.domain.faults import FaultDomain, Role, Scope
@@ -81,7 +81,9 @@ def step(
 ) -> tuple[CrashState, tuple[Finding, ...]]:
     """The state after an observation, and the findings that come of it. `now` is the watermark."""
     if isinstance(observation, RuleHit):
-        return _after_hit(state, observation, watched), ()
+        alive_at = now if state.stepped else state.quiet_since
+        late = was_outlived(observation, alive_at, state.rhythm.usual_s(progress))
+        return state if late else _after_hit(state, observation, watched), ()
     if isinstance(observation, NodeSign):
         signs = state.signs | {Sign.NODE_DOWN}
         opened_at, proven_at = state.opened_at or observation.at, state.proven_at or observation.at

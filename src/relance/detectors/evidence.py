@@ -19,6 +19,9 @@ LONG_BYTES: Final = 64 * 1024
 BYTES: Final = 224 * 1024
 """All hits together, as they are stored: beyond the first, texts are cut short, beyond the second hits are only counted
 (design 13: 256 KiB of detector state)."""
+LATE_S: Final = 120.0
+LATE_GAPS: Final = 3.0
+"""So long after a fault steps may be read that were made before it: logs lag, and metrics are told of a while later."""
 RANKS_AT_MOST: Final = 8192
 ADDRESSES_AT_MOST: Final = 64
 _ADDRESS: Final = "address "
@@ -119,6 +122,17 @@ def said(hit: RuleHit) -> str:
 def time_of(hit: RuleHit) -> datetime:
     """When a hit happened, as far as can be told: no line was written after it was read."""
     return min(hit.when, hit.seen_at)
+
+
+def was_outlived(hit: RuleHit, alive_at: datetime | None, usual_s: float | None) -> bool:
+    """Whether training went on long after what metrics or traces tell of: after a restart they are told again.
+
+    `alive_at` is when the last sign of life was read, `usual_s` how long one usually is in coming.
+    """
+    if alive_at is None or hit.scope not in (Scope.METRICS, Scope.TRACES):
+        return False
+    told_at = hit.seen_at if hit.scope is Scope.TRACES else time_of(hit)
+    return (alive_at - told_at).total_seconds() > LATE_S + LATE_GAPS * (usual_s or 0.0)
 
 
 def position_of(hit: RuleHit) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from relance.detectors.evidence import CAUSES, position_of, said, time_of
+from relance.detectors.evidence import CAUSES, position_of, said, time_of, was_outlived
 from relance.detectors.oddities import is_few, odd_nodes, words
 from relance.detectors.patience import allowed_s, learned_s, patience_s, picture_s, start_s
 from relance.detectors.pictures import NONE, Standstill
@@ -67,6 +67,8 @@ class HangState:
     standstill: Standstill = NONE
     steps_since_sign: int = 0
     suspected: bool = False
+    lasting: bool = False
+    """Whether it was told that the suspected hang lasts."""
     confirmed: frozenset[Sign] = frozenset()
     healed: int = 0
     """How often a suspected hang turned out to be none."""
@@ -86,7 +88,9 @@ def step(
     if isinstance(observation, (CheckpointSeen, PhaseSeen, Life)):
         return replace(state, alive=True, rhythm=state.rhythm.marked(observation, progress.phase)), ()
     if isinstance(observation, RuleHit):
-        return _after_hit(state, observation, watched), ()
+        alive_at = now if state.alive else state.quiet_since
+        late = was_outlived(observation, alive_at, state.rhythm.usual_s(progress))
+        return state if late else _after_hit(state, observation, watched), ()
     if isinstance(observation, DevicePicture):
         return replace(state, standstill=state.standstill.after(observation)), ()
     if isinstance(observation, NodeSign):
@@ -112,6 +116,7 @@ def _after_step(state: HangState, seen: StepSeen, progress: Progress) -> HangSta
         standstill=NONE,
         steps_since_sign=since_sign,
         suspected=False,
+        lasting=False,
         confirmed=frozenset(),
         healed=state.healed + state.suspected,
     )
@@ -155,11 +160,16 @@ def _judge(
         return state, ()
     signs = _confirming(state, silence_s, now, watched, progress)
     if signs - state.confirmed:
-        told = replace(state, suspected=True, confirmed=state.confirmed | signs)
+        told = replace(state, suspected=True, lasting=True, confirmed=state.confirmed | signs)
         return told, (_finding(state, now, watched, progress, signs),)
-    if not state.suspected and silence_s >= patience_s(state.rhythm, state.healed, watched, progress):
-        return replace(state, suspected=True), (_finding(state, now, watched, progress, frozenset()),)
-    return state, ()
+    patience = patience_s(state.rhythm, state.healed, watched, progress)
+    if state.lasting or silence_s < patience:
+        return state, ()
+    lasts = silence_s >= max(watched.hang.lasting_min_s, watched.hang.lasting_times * patience)
+    if state.suspected and not lasts:
+        return state, ()
+    told = replace(state, suspected=True, lasting=lasts)
+    return told, (_finding(told, now, watched, progress, frozenset()),)
 
 
 def _judge_start(
@@ -171,7 +181,8 @@ def _judge_start(
         return state, ()
     if (now - state.quiet_since).total_seconds() < start_s(watched):
         return state, ()
-    return replace(state, suspected=True), (_finding(state, now, watched, progress, frozenset()),)
+    told = replace(state, suspected=True, lasting=True)
+    return told, (_finding(told, now, watched, progress, frozenset()),)
 
 
 def _is_done(progress: Progress) -> bool:
@@ -219,7 +230,8 @@ def _finding(state: HangState, now: datetime, watched: Watched, progress: Progre
     certainty = Certainty.CONFIRMED if signs else Certainty.SUSPECTED
     quiet_since = state.quiet_since or now
     symptom_at = min(state.last_step_at, quiet_since) if state.last_step_at is not None else quiet_since
-    names = ",".join(sorted(sign.value for sign in signs))
+    passing = not signs and not state.lasting
+    names = ",".join(sorted(sign.value for sign in signs)) or ("" if passing else "lasting")
     naming = [hit for hit in state.hits if not _may_be_saving(hit)]
     odd = odd_nodes(naming, state.standstill.odd, watched) if progress.steps_seen else ()
     shown = next((hit for hit in state.hits if watched.signs_of(hit) & signs), None)
@@ -239,6 +251,7 @@ def _finding(state: HangState, now: datetime, watched: Watched, progress: Progre
         signs=signs,
         progress=progress,
         odd=odd,
+        is_passing=passing,
     )
 
 

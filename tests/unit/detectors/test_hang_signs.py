@@ -326,3 +326,20 @@ def test_a_start_may_take_some_times_what_earlier_starts_of_the_workflow_took(
 
     assert limit_s <= when <= limit_s + 10
     assert found.symptom == "start_hang"
+
+
+def test_what_training_went_on_after_is_no_sign_when_it_is_told_again(timeline: Timeline) -> None:
+    timeline.steps(1, 20, 0.0)
+    last = timeline.steps(21, 500, 10.0)  # four minutes of training after the fault
+    timeline.quiet(last, last + 20, every_s=1)
+    timeline.see(hit(last + 20, "metric-xid", node="n3", at=at(9.0)))  # the watcher was started again meanwhile
+    timeline.see(hit(9.0, "stack-minority", rank=9))
+
+    assert confirmed(timeline.quiet(last + 21, last + 900, every_s=5)) == []
+
+
+def test_a_fault_that_was_read_before_the_last_steps_because_logs_lag_is_a_sign(timeline: Timeline) -> None:
+    last = timeline.steps(1, 200, 0.0)
+    timeline.see(hit(last + 15, "metric-xid", node="n3", at=at(last - 60.0)))
+
+    assert len(confirmed(timeline.quiet(last + 15, last + 900, every_s=5))) == 1
