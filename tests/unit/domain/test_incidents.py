@@ -51,6 +51,10 @@ ADVICE = Advice(
     expires_at=AT + timedelta(minutes=4),
 )
 _ENDED: dict[str, Any] = {"incident_id": "inc", "action_id": "act", "step_id": "s9", "reason": "done", "at": AT}
+_COLLECTED: dict[str, Any] = {
+    "incident_id": "inc", "key": "ev", "attempt": ATTEMPT, "exit_code": 0, "size_bytes": 9, "took_s": 1.0,
+    "reason": "", "hits": (), "notes": (), "at": AT,
+}  # fmt: skip
 
 EVENTS: dict[type, e.JobEvent] = {
     type(event): event
@@ -78,6 +82,15 @@ EVENTS: dict[type, e.JobEvent] = {
         e.AttemptRestarted(incident_id="inc", attempt=NEXT, nodes=("n1",), by_us=True, at=STAMP),
         e.ProgressResumed(incident_id="inc", attempt=NEXT, step=11, beyond=False, at=STAMP),
         e.IncidentClosed(incident_id="inc", end=e.IncidentEnd.LEFT, reason="cancelled", at=AT),
+        e.EvidencePrepared(
+            incident_id="inc", key="ev", finding_id="f1", attempt=ATTEMPT, effect=EFFECT, stage=Stage.OBSERVE,
+            switched_on=False, at=AT,
+        ),
+        e.EvidenceStarted(
+            incident_id="inc", key="ev", attempt=ATTEMPT, effect=EFFECT, holder="c1", lease_epoch=1, at=AT
+        ),
+        e.EvidenceCollected(**_COLLECTED),
+        e.EvidenceFailed(**_COLLECTED),
     )
 }  # fmt: skip
 
@@ -240,3 +253,16 @@ def test_a_parked_job_stays_parked_when_letting_it_go_came_to_nothing() -> None:
     assert not let_go.is_parked
     assert evolve(let_go, EVENTS[e.ActionAbandoned]).is_parked
     assert not evolve(let_go, EVENTS[e.ActionSucceeded]).is_parked
+
+
+def test_evidence_is_known_by_its_key_from_what_was_shown_to_its_first_end() -> None:
+    incident = _in(IncidentState.OPEN)
+    for kind in (e.EvidencePrepared, e.EvidenceStarted):
+        incident = evolve(incident, EVENTS[kind])
+    (shown,) = incident.evidence
+    assert (shown.is_open, shown.switched_on, shown.shown) == (True, False, ("observe/off/d1",))
+    ended = evolve(evolve(incident, EVENTS[e.EvidenceCollected]), EVENTS[e.EvidenceFailed])
+    (found,) = ended.evidence
+    assert (found.is_open, found.is_collected) == (False, True)
+    other = replace(EVENTS[e.EvidencePrepared], key="ev-2")  # type: ignore[arg-type] # an event of evidence
+    assert [item.key for item in evolve(ended, other).evidence] == ["ev", "ev-2"]
