@@ -123,7 +123,7 @@ async def test_a_store_that_does_not_answer_as_one_is_one_red_row(error: Excepti
     assert words in told.means
     assert told.remedy
     lost = [group for group in found.rules if group.needs == "output of jobs"]
-    assert [(group.can_hit, group.means) for group in lost] == [(False, "never hit: their source does not answer")]
+    assert [(group.can_hit, group.means) for group in lost] == [(False, "never hit: their source does not deliver")]
 
 
 async def test_a_store_that_fails_on_lines_alone_is_told_by_job() -> None:
@@ -272,6 +272,12 @@ async def test_rules_that_can_never_hit_are_counted_by_what_they_lack() -> None:
     assert not by_need["metrics"].can_hit
     every = len(shipped().rules) + len(shipped().derived) + len(shipped().metrics)
     assert sum(len(group.rules) for group in found.rules) == every
+
+
+async def test_rules_over_lines_whose_labels_are_missing_never_hit() -> None:
+    site = Site(SpokenLogs(steps("17")), settings={"kernel_match": {"unit": "kernel"}})
+    (kernel,) = [group for group in (await site.check()).rules if group.needs == "kernel logs"]
+    assert (kernel.can_hit, kernel.means) == (False, "never hit: their source does not deliver")
 
 
 async def test_a_job_that_the_scheduler_does_not_know_is_looked_for_by_its_id() -> None:

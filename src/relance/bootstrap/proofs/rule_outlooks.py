@@ -40,10 +40,10 @@ _SHOWN = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """What there is to be asked. `scopes` are kinds of logs with a source that answers; `lost` those without.
+    """What there is to be asked.
 
-    `series` are the names in all metric stores that answer; None: no metric store is in the settings. With
-    `metrics_lost` one that is does not answer.
+    `scopes` are kinds of logs with a source that delivers, `lost` those whose sources do not. `series` are the names in
+    all metric stores that answer; None: no metric store is in the settings. `metrics_lost`: one that is does not answer.
     """
 
     scopes: frozenset[Scope]
@@ -111,7 +111,7 @@ def _group(kind: str, rules: Collection[str]) -> RuleGroup:
 
 def _never(scope: Scope, rules: Collection[str], sources: Sources) -> RuleGroup:
     lost = scope in sources.lost
-    why = "their source does not answer" if lost else "no source gives them"
+    why = "their source does not deliver" if lost else "no source gives them"
     remedy = "see its row above" if lost else _FIXES.get(scope, _BY_HAND)
     return RuleGroup(
         needs=_KINDS[scope], can_hit=False, rules=tuple(sorted(rules)), means=f"never hit: {why}", remedy=remedy

@@ -22,6 +22,7 @@ from relance.bootstrap.sites import rules_of
 from relance.config import ClusterSettings
 from relance.config.sources import LogStoreSettings, MetricStoreSettings
 from relance.domain.faults import Scope
+from relance.domain.findings import Sight
 from relance.domain.views import ClusterReport, JobView
 from relance.ports.clocks import Clock
 from relance.ports.schedulers import Scheduler, SchedulerError
@@ -107,7 +108,7 @@ async def check_signals(
         since_s=question.since_s,
         jobs=tuple(job.raw_id for job in jobs),
         rows=eased(rows, [settings for settings, _ in opened.logs], [job.raw_id for job in jobs]),
-        rules=outlook(pack, _sources(cluster, opened, logs, metrics)),
+        rules=outlook(pack, _sources(cluster, opened, files, logs, metrics)),
     )
 
 
@@ -187,21 +188,35 @@ def _names_in_metrics(
 
 
 def _sources(
-    cluster: ClusterSettings, opened: Opened, logs: Sequence[LogFacts], metrics: Sequence[MetricFacts]
-) -> Sources:
-    given: set[Scope] = set()
-    lost: set[Scope] = set()
+    cluster: ClusterSettings, opened: Opened, files: Sequence[FileFacts], logs: Sequence[LogFacts],
+    metrics: Sequence[MetricFacts],
+) -> Sources:  # fmt: skip
+    kinds = [_of_files(cluster, files)] if opened.files is not None else []
+    kinds += [_of_store(settings, found) for (settings, _), found in zip(opened.logs, logs, strict=True)]
+    given = {scope for each in kinds for scope, delivers in each.items() if delivers}
+    named = {scope for each in kinds for scope in each}
     if cluster.evidence.collect:
         given.add(Scope.TRACES)
-    if opened.files is not None:
-        given |= {Scope.APPLICATION} | ({Scope.KERNEL} if cluster.kernel_log else set())
-    for (settings, _), found in zip(opened.logs, logs, strict=True):
-        kinds = {Scope.APPLICATION} | ({Scope.KERNEL} if settings.kernel_match else set())
-        (given if found.failure is None else lost).update(kinds)
-    series = frozenset(name for found in metrics for name in found.names)
     return Sources(
         scopes=frozenset(given),
-        lost=frozenset(lost - given),
-        series=series if cluster.metrics else None,
+        lost=frozenset(named - given),
+        series=frozenset(name for found in metrics for name in found.names) if cluster.metrics else None,
         metrics_lost=any(found.failure is not None for found in metrics) or len(metrics) < len(cluster.metrics),
     )
+
+
+def _of_files(cluster: ClusterSettings, files: Sequence[FileFacts]) -> dict[Scope, bool]:
+    """The kinds of logs that are read as files, and whether they can be; where no job was looked at it is believed."""
+    kinds = {Scope.APPLICATION: True}
+    if cluster.kernel_log:
+        seen = [each for found in files for each in found.coverage if each.source in found.kernel_paths]
+        kinds[Scope.KERNEL] = not seen or any(each.sight in (Sight.SEEN, Sight.LAGGING) for each in seen)
+    return kinds
+
+
+def _of_store(settings: LogStoreSettings, found: LogFacts) -> dict[Scope, bool]:
+    """The kinds of logs that a store should have, and whether it has their labels."""
+    kinds = {Scope.APPLICATION: settings.job_label in found.labels}
+    if settings.kernel_match:
+        kinds[Scope.KERNEL] = settings.kernel_match.keys() <= found.labels
+    return kinds
