@@ -33,7 +33,7 @@ LEAST_USUAL: Final = 3
 """With fewer blocks the usual pace is not known."""
 WELL_KNOWN: Final = 8
 """With fewer blocks it is not known well, and a change has to be so much larger."""
-SPREADS: Final = 6.0
+SPREADS: Final = 5.0
 """A change has to be so many times as large as blocks usually are off."""
 ERRORS: Final = 64
 """Over so many blocks, about, it is remembered how far they were off from the usual pace when they came."""

@@ -25,9 +25,12 @@ FEWEST: Final = 8
 """A spike is not told of before so many reports, however far apart they are."""
 LASTING: Final = 0.75
 """The share of the reports since the spike in which a figure has to be high still."""
+STILL, BACK = 0.75, 0.5
+"""A norm is high still from the one share of what begins a spike on, as a logarithm; loss and norm have come back below
+the other."""
 SPREADS: Final = 6.0
 """What is high is so many spreads above the usual level, whatever else is asked of it."""
-LOSS_TIMES: Final = 1.5
+LOSS_TIMES: Final = 2.0
 """A loss is high from so many times its level on, at least."""
 RISEN: Final = 0.05
 """A norm that stays high counts if the loss has risen by as much with it, as a logarithm: else it is another norm."""
@@ -112,7 +115,7 @@ class Fold:
         self._row, self._row_step, self._row_at, self._row_loss = runs.row, runs.row_step, runs.row_at, runs.row_loss
         self._sound = runs.sound
         self._loss, self._norm = LevelFold(runs.loss), LevelFold(runs.norm)
-        self._spike, self._runaway, self._healed = runs.spike, runs.runaway, runs.healed
+        self._spike, self.runaway, self.healed = runs.spike, runs.runaway, runs.healed
 
     def take(self, seen: StepSeen) -> None:
         """One more report. A step that is told again, as other ranks do, says nothing."""
@@ -131,8 +134,8 @@ class Fold:
         self._had_norm = self._had_norm or norm is not None
         self._row, self._sound = 0, self._sound + 1
         self._take_numbers(seen, loss or 0.0, norm or 0.0)
-        if self._runaway is not None and self._spike is None and self._sound >= CALM:
-            self._runaway = None
+        if self.runaway is not None and self._spike is None and self._sound >= CALM:
+            self.runaway = None
 
     def runs(self) -> Runs:
         """What is known after all that was taken."""
@@ -150,8 +153,8 @@ class Fold:
             loss=self._loss.state(),
             norm=self._norm.state(),
             spike=self._spike,
-            runaway=self._runaway,
-            healed=self._healed,
+            runaway=self.runaway,
+            healed=self.healed,
         )
 
     def _take_no_number(self, seen: StepSeen, *, of_loss: bool) -> None:
@@ -162,16 +165,16 @@ class Fold:
             self._row_step, self._row_at, self._row_loss = seen.step, seen.at, False
         self._row += 1
         self._row_loss = self._row_loss or of_loss
-        if self._row >= self._limits.without_number and self._runaway is None and self._row_at is not None:
+        if self._row >= self._limits.without_number and self.runaway is None and self._row_at is not None:
             cause = "loss_nan" if self._row_loss else "grad_norm_nan"
-            self._runaway = Runaway(cause=cause, first_step=self._row_step, at=self._row_at)
+            self.runaway = Runaway(cause=cause, first_step=self._row_step, at=self._row_at)
 
     def _take_numbers(self, seen: StepSeen, loss: float, norm: float) -> None:
         """Both are above zero where they are told and can be compared at all."""
         over_loss, over_norm = _excess(self._loss, loss), _excess(self._norm, norm)
-        ease = 1.0 if self._spike is None else 0.5  # what has begun is not over before it has come well back
-        high_loss = over_loss >= ease * self._high_loss()
-        high_norm = over_norm >= ease * max(self._times, SPREADS * self._norm.spread)
+        most_loss, most_norm = self._high_loss(), max(self._times, SPREADS * self._norm.spread)
+        ease = 1.0 if self._spike is None else STILL
+        high_loss, high_norm = over_loss >= most_loss, over_norm >= ease * most_norm
         if self._spike is None and not (high_loss or high_norm):
             if loss > 0.0:
                 self._loss.take(loss)
@@ -187,14 +190,14 @@ class Fold:
             high_norm=spike.high_norm + high_norm,
             with_loss=spike.with_loss + (loss > 0.0),
             risen_loss=spike.risen_loss + risen,
-            calm=0 if high_loss or high_norm else spike.calm + 1,
+            calm=0 if over_loss >= BACK * most_loss or over_norm >= BACK * most_norm else spike.calm + 1,
         )
         self._judge(spike, seen.step)
 
     def _high_loss(self) -> float:
         """From how far above its level a loss is high, as a logarithm.
 
-        A loss is a logarithm itself, as a rule: then so many times its level is a sum. 2 and 3.6 are a factor of 5.
+        A loss is a logarithm itself, as a rule, so that a factor is a sum: from 1 to 2.6 is a factor of 5.
         """
         least = math.log(LOSS_TIMES)
         as_sum = math.log1p(self._times / math.exp(min(self._loss.level, 50.0)))
@@ -203,10 +206,10 @@ class Fold:
     def _judge(self, spike: Spike, step: int) -> None:
         lasted = step - spike.first_step
         if spike.calm >= CALM:
-            self._spike, self._runaway = None, None
-            self._healed += 1
+            self._spike, self.runaway = None, None
+            self.healed += 1
             return
-        if lasted < self._limits.heal_steps or spike.reports < FEWEST or self._runaway is not None:
+        if lasted < self._limits.heal_steps or spike.reports < FEWEST or self.runaway is not None:
             return
         many = LASTING * spike.reports
         with_loss = not spike.with_loss or spike.risen_loss >= LASTING * spike.with_loss
@@ -216,7 +219,7 @@ class Fold:
         elif spike.high_norm >= many and with_loss:
             cause = "grad_norm_diverged"
         if cause:
-            self._runaway = Runaway(cause=cause, first_step=spike.first_step, at=spike.at)
+            self.runaway = Runaway(cause=cause, first_step=spike.first_step, at=spike.at)
         elif lasted >= GIVEN_UP * self._limits.heal_steps:
             self._spike = None
             self._loss.forget()
