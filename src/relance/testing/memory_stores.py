@@ -84,13 +84,14 @@ class MemoryStore:
         self._fail()
         if any(len(values) > self.names_at_most for values in wanted.labels.values()):
             raise StoreTooMuchError("too many values")
+        now_ns = self.now_ns()
         pattern = compiled(wanted.lines) if wanted.lines else None
         found: list[Entry] = []
         known: set[tuple[int, tuple[tuple[str, str], ...], bytes]] = set()
         for line in self.lines:
-            key = (line.at_ns, tuple(sorted(line.labels.items())), line.line)
-            if line.arrives_ns > self.now_ns() or not since_ns <= line.at_ns < until_ns:
+            if line.arrives_ns > now_ns or not since_ns <= line.at_ns < until_ns:
                 continue
+            key = (line.at_ns, tuple(sorted(line.labels.items())), line.line)
             if any(line.labels.get(name, "") not in values for name, values in wanted.labels.items()):
                 continue
             if (pattern is not None and pattern.search(line.line) is None) or (key in known and not self.keeps_repeats):
