@@ -174,6 +174,8 @@ class Finding:
     coverage: tuple[Coverage, ...] = ()
     progress: Progress | None = None
     odd: tuple[OddNode, ...] = ()
+    is_passing: bool = False
+    """Whether it is of a silence that may yet pass by itself: it is shown, and opens no incident."""
     isolate: tuple[str, ...] = ()
     over: bool = False
     durable_before: int | None = None

@@ -14,6 +14,10 @@ class HangLimits:
 
     suspected_min_s: float = 12.0
     suspected_medians: float = 4.0
+    lasting_min_s: float = 60.0
+    """A suspected hang that lasts for so long is an incident (operators.md 3); one that passes before is only shown."""
+    lasting_times: float = 2.0
+    """And so many times as long as what made it suspected."""
     signed_min_s: float = 180.0
     """With an independent sign: node silent, Xid, dead rank."""
     signed_medians: float = 5.0
