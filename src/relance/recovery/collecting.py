@@ -80,8 +80,12 @@ def refusal(ground: Ground, claim: EvidenceClaim) -> str:
 
 
 def key_of(silence: Silence) -> str:
-    """The key of the evidence of one silence: under it a command is run at most once."""
-    return stable_id("ev", silence.attempt, silence.finding_id)
+    """The key of the evidence of one silence: under it a command is run at most once.
+
+    A silence is told several times, as suspected, lasting, confirmed: what stays the same is the steps before it.
+    """
+    steps = silence.steps_seen
+    return stable_id("ev", silence.attempt, silence.finding_id if steps is None else f"after {steps} steps")
 
 
 def unique_key(claim: EvidenceClaim) -> str:
@@ -115,11 +119,8 @@ def collected_hits(record: JobRecord, attempt: AttemptKey, progress: Progress | 
     silence = silence_now(record, incident, progress)
     if silence is None:
         return ()
-    # A hang that has been confirmed meanwhile is the same silence under another finding.
-    lasting = {
-        key_of(item) for item in record.silences if item.attempt == attempt and item.steps_seen == silence.steps_seen
-    }
-    hits = [hit for item in incident.evidence if item.key in lasting for hit in item.hits]
+    key = key_of(silence)
+    hits = [hit for item in incident.evidence if item.key == key for hit in item.hits]
     return tuple(hits[:MAX_HITS])
 
 

@@ -155,6 +155,18 @@ class EvidenceContract:
                 await _look_into(stand)
         assert len(keys) == len(set(keys)) == 3
 
+    async def test_a_silence_that_is_told_again_is_the_same_one(self, stand: BackendStand) -> None:
+        order = await _hang(stand)
+        await _silence(stand, "fnd-lasts", after_s=90)
+        (again,) = (await stand.orders()).evidence
+        assert again.key == order.key
+        await stand.backend.record_evidence(_shown(stand, again))
+        assert (await stand.backend.claim_evidence(await _claim(stand, again))).granted
+        await stand.backend.record_evidence(_told(stand, again, Collected(exit_code=0, stdout=STACKS)))
+        await _silence(stand, "fnd-confirmed", after_s=90, certainty=Certainty.CONFIRMED)
+        (item,) = (await stand.backend.assignments(CLUSTER)).assignments
+        assert [hit.symptom for hit in item.collected] == ["stack_minority"]
+
     async def test_two_silences_within_a_minute_are_looked_into_once(self, stand: BackendStand) -> None:
         await _hang(stand)
         await _look_into(stand)
@@ -185,10 +197,16 @@ async def _hang(stand: BackendStand, stage: Stage = Stage.ACT) -> EvidenceOrder:
     return order
 
 
-async def _silence(stand: BackendStand, finding_id: str, steps: int = 0, after_s: float = 15) -> None:
+async def _silence(
+    stand: BackendStand,
+    finding_id: str,
+    steps: int = 0,
+    after_s: float = 15,
+    certainty: Certainty = Certainty.SUSPECTED,
+) -> None:
     stand.clock.advance(after_s)
     await stand.backend.report(stand.look())
-    finding = _finding(stand, finding_id, progress=_quiet(stand, steps).progress)
+    finding = _finding(stand, finding_id, certainty, progress=_quiet(stand, steps).progress)
     await stand.backend.submit(replace(_quiet(stand, steps), findings=(finding,)))
     await stand.settle()
 
