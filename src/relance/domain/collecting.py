@@ -35,10 +35,12 @@ class Silence:
     certainty: Certainty
     symptom_at: datetime
     steps_seen: int | None = None
+    told_at: datetime | None = None
+    """When the finding was stored, where that is known."""
 
 
-def silence_of(finding: Finding) -> Silence | None:
-    """The silence that a finding tells of; None for any other kind of finding."""
+def silence_of(finding: Finding, told_at: datetime | None = None) -> Silence | None:
+    """The silence that a finding tells of, stored at `told_at`; None for any other kind of finding."""
     if finding.kind is not FindingKind.HANG:
         return None
     return Silence(
@@ -47,6 +49,7 @@ def silence_of(finding: Finding) -> Silence | None:
         certainty=finding.certainty,
         symptom_at=finding.symptom_at,
         steps_seen=finding.progress.steps_seen if finding.progress is not None else None,
+        told_at=told_at,
     )
 
 

@@ -162,6 +162,8 @@ class FindingReported:
     """A finding was stored. The same finding again is one event and a counter."""
 
     finding: Finding
+    at: datetime | None = None
+    """When it was stored; None in histories of older releases."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

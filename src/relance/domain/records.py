@@ -200,7 +200,7 @@ def _apply_job(record: JobRecord, event: e.JobEvent) -> JobRecord:  # noqa: PLR0
         case e.AttemptMeasured():
             return _with_attempt(record, event.attempt, measure=event)
         case e.FindingReported():
-            silence = silence_of(event.finding)
+            silence = silence_of(event.finding, event.at)
             silences = (*record.silences[-19:], silence) if silence is not None else record.silences
             return replace(record, finding_ids=record.finding_ids | {event.finding.id}, silences=silences)
         case e.IncidentOpened():

@@ -108,14 +108,14 @@ def finding_events(record: JobRecord, findings: tuple[Finding, ...], now: dateti
         if finding.id in known:
             continue
         known.add(finding.id)
-        found.append(e.FindingReported(finding=finding))
+        found.append(e.FindingReported(finding=finding, at=now))
         incident_id = opened.get(finding.attempt)
         if incident_id is not None:
             found.append(e.FindingAttached(incident_id=incident_id, finding_id=finding.id))
-        elif finding.kind in _OPENING and not finding.over and _may_open(record, finding, closed):
+        elif finding.kind in _OPENING and _may_open(record, finding, closed):
             found += _close_older(record, finding, opened, now)
             opened = {finding.attempt: stable_id("inc", finding.attempt, finding.id)}
-            found.append(_opened(opened[finding.attempt], finding, now))
+            found.append(_opened(opened[finding.attempt], finding, now, _told_at(record, finding, now)))
     return tuple(found)
 
 
@@ -311,8 +311,11 @@ def _attempt_ended(key: AttemptKey, view: JobView, progress: Progress | None) ->
 def _may_open(record: JobRecord, finding: Finding, closed: set[AttemptKey]) -> bool:
     """Whether a finding opens an incident: not for an attempt that a newer one has replaced, or one dealt with.
 
-    An attempt that went on after a closed incident may have another; one that has ended was dealt with.
+    An attempt that went on after a closed incident may have another; one that has ended was dealt with. What is over
+    already opens none, and a silence that may yet pass by itself none yet.
     """
+    if finding.over or finding.is_passing:
+        return False
     newest = max((item.attempt.restart_count for item in record.attempts), default=0)
     if finding.attempt.restart_count < newest:
         return False
@@ -331,7 +334,19 @@ def _close_older(record: JobRecord, finding: Finding, opened: dict[AttemptKey, s
     ]
 
 
-def _opened(incident_id: str, finding: Finding, now: datetime) -> e.IncidentOpened:
+def _told_at(record: JobRecord, finding: Finding, now: datetime) -> datetime:
+    """When what a finding tells was stored first: a hang that lasts was suspected before it became an incident."""
+    before = [
+        silence.told_at
+        for silence in record.silences
+        if silence.told_at is not None
+        and finding.kind is FindingKind.HANG
+        and (silence.attempt, silence.symptom_at) == (finding.attempt, finding.symptom_at)
+    ]
+    return min([now, *before])
+
+
+def _opened(incident_id: str, finding: Finding, now: datetime, told_at: datetime) -> e.IncidentOpened:
     return e.IncidentOpened(
         incident_id=incident_id,
         attempt=finding.attempt,
@@ -340,6 +355,6 @@ def _opened(incident_id: str, finding: Finding, now: datetime) -> e.IncidentOpen
         times=Milestones(
             fault=Stamp(at=finding.first_evidence_at, clock="log"),
             symptom=Stamp(at=finding.symptom_at, clock="log"),
-            detect=Stamp(at=now, clock="server"),
+            detect=Stamp(at=told_at, clock="server"),
         ),
     )
