@@ -43,7 +43,7 @@ class Sources:
     """What there is to be asked.
 
     `scopes` are kinds of logs with a source that delivers, `lost` those whose sources do not. `series` are the names in
-    all metric stores that answer; None: no metric store is in the settings. `metrics_lost`: one that is does not answer.
+    all metric stores that answer; None: no metric store is in the settings. `metrics_lost`: one does not answer.
     """
 
     scopes: frozenset[Scope]

@@ -6,7 +6,6 @@ From SchedMD's own list of changes (peers.md 3.1). What Relance works around for
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 Release = tuple[int, int, int]
@@ -58,11 +57,6 @@ DEFECTS = (
 def known_defects(release: Release) -> tuple[Defect, ...]:
     """The defects that a release has."""
     return tuple(each for each in DEFECTS if each.is_in(release))
-
-
-def newest_mending(defects: Sequence[Defect]) -> str:
-    """The release that mends all of these, for people."""
-    return shown(max(each.mended[-1] for each in defects))
 
 
 def shown(release: Release) -> str:

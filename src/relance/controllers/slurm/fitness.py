@@ -6,7 +6,7 @@ Each finding rests on what was seen on real clusters (slurm.md 2 to 5, operators
 from __future__ import annotations
 
 from relance.controllers.slurm.levels import Fitness, Level, Rights
-from relance.controllers.slurm.requirements import REQUIREMENTS
+from relance.controllers.slurm.requirements import REQUIREMENTS, defects
 from relance.slurm.site_records import ControlFacts
 
 __all__ = ["Fitness", "Level", "Rights", "fitness"]
@@ -16,7 +16,12 @@ OWN_ACCOUNT = "run Relance as an account of its own: sacctmgr add user relance a
 
 def fitness(facts: ControlFacts, rights: Rights) -> tuple[Fitness, ...]:
     """All findings, in the order in which they are shown."""
-    return (_account(facts, rights), _private_data(facts, rights), *(ask(facts) for ask in REQUIREMENTS))
+    return (
+        _account(facts, rights),
+        _private_data(facts, rights),
+        *(ask(facts) for ask in REQUIREMENTS),
+        *defects(facts),
+    )
 
 
 def _account(facts: ControlFacts, rights: Rights) -> Fitness:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from relance.controllers.slurm.defects import known_defects, newest_mending
+from relance.controllers.slurm.defects import known_defects
 from relance.controllers.slurm.kinds import FIRST_KEEPING_LICENCES, FIRST_LOSING_LICENCES, release_number
 from relance.controllers.slurm.levels import Fitness, Level
 from relance.slurm.site_records import ControlFacts
@@ -166,19 +166,19 @@ def _invalid_depend(facts: ControlFacts) -> Fitness:
     return Fitness(name="dependencies", level=Level.WARN, text=text, remedy=remedy, read=read)
 
 
-def _defects(facts: ControlFacts) -> Fitness:
-    number = release_number(facts.release)
-    read = f"Slurm {facts.release}"
+def defects(facts: ControlFacts) -> tuple[Fitness, ...]:
+    """The known defects of the release that bear on restarts, each for itself."""
+    number, name, read = release_number(facts.release), "known_defects", f"Slurm {facts.release}"
     if number is None:
         text = "which defects this release has cannot be told"
-        return Fitness(name="known_defects", level=Level.WARN, text=text, remedy="see `scontrol --version`", read=read)
+        return (Fitness(name=name, level=Level.WARN, text=text, remedy="see `scontrol --version`", read=read),)
     known = known_defects(number)
     if not known:
-        text = "no defect is known that bears on restarts"
-        return Fitness(name="known_defects", level=Level.OK, text=text, read=read)
-    text = "in this release " + "; ".join(f"{each.what} (mended in {each.mended_in})" for each in known)
-    remedy = f"update to {newest_mending(known)} or newer; restarts are metered, and every command is read back"
-    return Fitness(name="known_defects", level=Level.WARN, text=text, remedy=remedy, read=read)
+        return (Fitness(name=name, level=Level.OK, text="no defect is known that bears on restarts", read=read),)
+    return tuple(
+        Fitness(name=name, level=Level.WARN, text=each.what, remedy=f"mended in Slurm {each.mended_in}", read=read)
+        for each in known
+    )
 
 
 def _licences(facts: ControlFacts) -> Fitness:
@@ -244,6 +244,6 @@ def _switch(value: bool | None) -> str:  # noqa: FBT001 - a setting
 
 REQUIREMENTS: tuple[Callable[[ControlFacts], Fitness], ...] = (
     _release, _accounting, _min_job_age, _window, _requeue, _requeue_exit, _file_append, _store_flags, _federation,
-    _preemption, _invalid_depend, _licences, _defects, _kill_wait,
+    _preemption, _invalid_depend, _licences, _kill_wait,
 )  # fmt: skip
 """In the order in which they are shown: what can block acting comes first."""
