@@ -17,8 +17,10 @@ RANKS = 8
 LIMITS = {
     "settle_s": 0,
     "grace_after_boot_s": 0,
-    "hang": {"suspected_min_s": 4, "signed_min_s": 8, "signed_medians": 3},
-}
+    "hang": {
+        "suspected_min_s": 4, "lasting_min_s": 5, "lasting_times": 1, "signed_min_s": 8, "signed_medians": 3,
+    },
+}  # fmt: skip
 WITHIN_S = 90.0
 
 
