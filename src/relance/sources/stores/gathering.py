@@ -98,9 +98,10 @@ class Gathering:
             elif self.asking.can_ask_less(error, len(batch.names)):
                 whole, more = False, True
             else:
-                self._note(batch, error)
                 whole, failures = False, failures + 1
-                if isinstance(error, StoreAwayError | StoreBusyError):
+                is_away = isinstance(error, StoreAwayError | StoreBusyError)
+                self._note(batches if is_away else [batch], error, is_away=is_away)
+                if is_away:
                     return False
         if batches and whole:
             self.asking.read_to(began)
@@ -128,11 +129,11 @@ class Gathering:
                 values = tuple(dict.fromkeys(self.labels.node_value(node) for node in nodes))
                 yield Scope.KERNEL, self._wanted.lines(Scope.KERNEL, ()), Seat(following, kernel, values)
 
-    def _note(self, batch: Batch, error: StoreError) -> None:
+    def _note(self, batches: Iterable[Batch], error: StoreError, *, is_away: bool) -> None:
         self.asking.failed(error)
-        for seat in batch.seats:
+        for seat in (seat for batch in batches for seat in batch.seats):
             seat.track.trouble = str(error)
-            if not isinstance(error, StoreAwayError | StoreBusyError):
+            if not is_away:
                 seat.track.retry_at = self._clock.monotonic() + self._settings.refused_s
 
     async def _fetch(self, batch: Batch) -> bool:
