@@ -9,7 +9,7 @@ from relance.domain.keys import AttemptKey
 from relance.domain.observations import DevicePicture
 from relance.domain.views import Assignment
 from relance.rules.metric_queries import ASK_LABEL, LONG_S, Naming, one_of, quoted, samples, tagged
-from relance.rules.metric_rules import MetricRule, Test
+from relance.rules.metric_rules import MetricRule, Series, Test
 from relance.rules.metrics import evaluate
 from relance.sources.metrics.clients import Labels, MetricClient
 from relance.sources.metrics.deciding import moments
@@ -132,15 +132,22 @@ class CloseLooks:
             series += series_of(await self._client.matrix(query, at), self._places)
         seen_at = datetime.fromtimestamp(now, UTC)
         only = frozenset({assignment.attempt})
-        for rule in self._rules:
-            if rule.names.isdisjoint(wanted):
-                continue
-            if rule.when.test in (Test.CHANGES, Test.BECOMES):
-                hits = moments((rule,), series, seen_at)
-            else:
-                hits = [(rule, hit) for hit in evaluate((rule,), series, seen_at)]
-            for _, hit in hits:
-                self._tellings.meet(rule, hit, now, only)
+        asked = [rule for rule in self._rules if not rule.names.isdisjoint(wanted)]
+        by_id = {rule.id: rule for rule in asked}
+        lasting = [rule for rule in asked if rule.when.test not in (Test.CHANGES, Test.BECOMES)]
+        changes = [rule for rule in asked if rule.when.test in (Test.CHANGES, Test.BECOMES)]
+        own = {name for rule in changes for name in rule.series}
+        beside = {name for rule in changes for name in rule.names} - own
+        changing = [each for each in series if each.name in beside or (each.name in own and _changes(each))]
+        for _, hit in moments(changes, changing, seen_at):
+            self._tellings.meet(by_id[hit.rule], hit, now, only)
+        for hit in evaluate(lasting, series, seen_at):
+            self._tellings.meet(by_id[hit.rule], hit, now, only)
+
+
+def _changes(series: Series) -> bool:
+    """Whether a series has more than one value."""
+    return any(point.value != series.points[0].value for point in series.points)
 
 
 def _picture_query(names: frozenset[str], naming: Naming, label: str, values: Sequence[str]) -> str:

@@ -21,9 +21,7 @@ def series_of(matrix: Matrix, places: Places) -> list[Series]:
             continue
         points = [Point(at, value, "", 0) for at, value in zip(times, values, strict=True)]
         inner = {name: value for name, value in labels.items() if name != "__name__"}
-        found.append(
-            Series(name=labels.get("__name__", ""), node=place.node, labels=inner, points=tuple(sorted(points)))
-        )
+        found.append(Series(name=labels.get("__name__", ""), node=place.node, labels=inner, points=tuple(points)))
     return found
 
 
