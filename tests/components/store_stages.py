@@ -15,7 +15,7 @@ from relance.sources.stores.settings import StoreSourceSettings
 from relance.sources.stores.sources import StoreSource
 
 PASS_AT_MOST_S = 0.25
-QUICK = StoreSourceSettings(name="store", poll_s=0.1, delay_s=0.3, requests_per_s=50, told_s=0.2)
+QUICK = StoreSourceSettings(name="store", poll_s=0.1, delay_s=0.3, requests_per_s=50, told_s=0.2, refused_s=1.0)
 Push = Callable[[Mapping[str, str], Sequence[tuple[int, str]]], None]
 
 
