@@ -113,7 +113,7 @@ def test_signals_that_arrive_are_fit_and_those_that_do_not_say_what_mends_them(
         )
         assert good.exit_code == 0, good.output
         found = json.loads(good.stdout)
-        rows = {(row["source"], row["name"]): row for row in found["check"]["rows"]}
+        rows = {(row["source"], row["name"]): row for row in found["rows"]}
         assert found["fit"]
         for source in ("files", "loki", "victorialogs"):
             assert "as megatron" in rows[source, f"progress of {job}"]["read"], rows
@@ -142,7 +142,7 @@ def test_a_marker_comes_out_of_each_source_with_how_late_it_was(
     with shipping(cluster.work_dir, "marker-*.out", labelled, *stores.values()):
         told = relance("marker", "--config", settings(), "--output", output, "--timeout", "30s", "--json")
     found = json.loads(told.stdout)
-    rows = {(row["source"], row["name"]): row for row in found["check"]["rows"]}
+    rows = {(row["source"], row["name"]): row for row in found["rows"]}
     assert {source for source, name in rows if name == "marker"} == {"scheduler", "files", "loki", "victorialogs"}
     for source in ("files", "loki", "victorialogs"):
         assert re.search(r"\d\.\d s after it was written", rows[source, "marker"]["read"]), rows
@@ -170,6 +170,6 @@ def test_a_store_that_is_away_and_one_that_is_a_login_page_are_red_rows(
     away = settings(loki={"url": "http://127.0.0.1:9"}, victorialogs={"url": stores["loki"].url})
     told = relance("signals", "--config", away, "--json")
     assert told.exit_code == 5
-    rows = [row for row in json.loads(told.stdout)["check"]["rows"] if row["level"] == "bad"]
+    rows = [row for row in json.loads(told.stdout)["rows"] if row["level"] == "bad"]
     assert [(row["source"], row["name"]) for row in rows] == [("loki", "answers"), ("victorialogs", "answers")]
     assert all(row["remedy"] for row in rows)

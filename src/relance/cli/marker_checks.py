@@ -51,7 +51,9 @@ def check_marker(*, name: str | None, config: Path | None, as_json: bool, **aske
     screen = Screen(as_json=as_json)
     found = _found(name, config, asked)
     if as_json:
-        screen.data({"fit": found.fit, "check": found})
+        screen.data({
+            "fit": found.fit, "cluster": found.cluster, "mark": found.mark, "job": found.raw_id, "rows": found.rows,
+        })  # fmt: skip
     else:
         screen.line(f"{found.cluster}, marker {found.mark}")
         show_rows(screen, found.rows)

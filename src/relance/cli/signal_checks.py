@@ -60,7 +60,10 @@ def check_signals(
     screen = Screen(as_json=as_json)
     found = _found(name, config, asked)
     if as_json:
-        screen.data({"fit": found.fit, "check": found})
+        screen.data({
+            "fit": found.fit, "cluster": found.cluster, "since_s": found.since_s, "jobs": found.jobs,
+            "rows": found.rows, "rules": found.rules,
+        })  # fmt: skip
     else:
         show(screen, found, with_rules=with_rules)
     if not found.fit:

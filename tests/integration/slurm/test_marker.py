@@ -67,7 +67,7 @@ def shipped(path: Path) -> Mapping[str, str]:
 
 def rows(told: Result) -> dict[tuple[str, str], dict[str, str]]:
     assert told.exception is None or isinstance(told.exception, SystemExit), told.output
-    return {(row["source"], row["name"]): row for row in json.loads(told.stdout)["check"]["rows"]}
+    return {(row["source"], row["name"]): row for row in json.loads(told.stdout)["rows"]}
 
 
 def ours(cluster: RunningCluster) -> str:

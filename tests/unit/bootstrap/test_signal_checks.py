@@ -322,6 +322,21 @@ async def test_lines_that_come_later_than_the_settings_allow_are_red(late_s: flo
     assert (f"delay_s: {2 * late_s:.0f}" in told.remedy) == (level is Level.BAD)
 
 
+async def test_of_a_job_that_writes_much_less_of_the_past_is_held_beside_what_is_new() -> None:
+    many = [entry(-100.0 + number / 30.0, f"line {number}", job_id="17", node="gpu001") for number in range(2500)]
+    store = _LateLogs([*many, *steps("17")])
+    store.late_s = 2.0
+    told = row(await Site(store).check(Question(watch_s=3.0)), "loki", "lateness")
+    assert told.read.startswith("2.0 s in the middle of "), told
+
+
+async def test_where_there_are_too_many_lines_it_is_said_that_lateness_cannot_be_told() -> None:
+    many = [entry(-4.0 + number / 1000.0, f"line {number}", job_id="17", node="gpu001") for number in range(3000)]
+    told = row(await Site(SpokenLogs(many)).check(Question(watch_s=3.0)), "loki", "lateness")
+    assert told.level is Level.WARN
+    assert "too many lines" in told.means
+
+
 def samples(**answers: Any) -> Mapping[str, Any]:  # noqa: ANN401 - samples
     """The answers about one series: how many there are, how new, whose, NaN, from the future."""
     one, plain = f"{GPU}{{}}", {"count": 16, "newest_s": NOW.timestamp() - 10, "hosts": NODES, "nan": 0, "later": 0}

@@ -37,7 +37,7 @@ VALUES = 2000
 """Of one label."""
 _LABELS_TRIED = 40
 _KERNEL_LINES = 200
-_BASELINE_S = 120.0
+_BASELINES_S = (120.0, 20.0, 5.0)
 _WATCHED_LINES = 4000
 _POLL_S = 1.0
 _FILTERED_S = 300.0
@@ -168,10 +168,14 @@ class _Asker:
         settings, watch_s = self._settings, self._asked.watch_s
         values = tuple(lines.value for lines in jobs)
         wanted = Selection(labels={**_exactly(settings.match), settings.job_label: values})
-        since_ns, lags = _ns(self._now, -_BASELINE_S), []
+        lags: list[float] = []
         try:
-            seen = frozenset(await self._entries(wanted, since_ns))
-            if len(seen) >= _WATCHED_LINES:
+            for back_s in _BASELINES_S:  # less of the past where there is much of it
+                since_ns = _ns(self._clock.now(), -back_s)
+                seen = frozenset(await self._entries(wanted, since_ns))
+                if len(seen) < _WATCHED_LINES / 2:
+                    break
+            else:
                 return LagFacts(watched_s=0.0, why_not="there are too many lines to tell new ones from old ones")
             begun_s = self._clock.monotonic()
             while self._clock.monotonic() - begun_s < watch_s:
