@@ -44,12 +44,12 @@ def record(path: Path, watched: Watched, observations: Iterable[Observation]) ->
 
 
 def read(path: Path) -> Recording:
-    """The recording in a file."""
+    """The recording in a file; what has been added to values since then has its default."""
     values = [json.loads(line) for line in path.read_text().splitlines()]
     return Recording(
         watched=decode(Watched, values[0]),
         observations=tuple(decode(Observation, each) for each in values[1:] if each["type"] != Finding.__name__),
-        findings=tuple(_dumped(each) for each in values[1:] if each["type"] == Finding.__name__),
+        findings=tuple(_line(decode(Finding, each)) for each in values[1:] if each["type"] == Finding.__name__),
     )
 
 
@@ -73,8 +73,4 @@ def played_in_runs(watched: Watched, observations: Iterable[Observation]) -> Ite
 
 
 def _line(value: Watched | Observation | Finding) -> str:
-    return _dumped(encode(value))
-
-
-def _dumped(data: object) -> str:
-    return json.dumps(data, separators=(",", ":"), sort_keys=True)
+    return json.dumps(encode(value), separators=(",", ":"), sort_keys=True)

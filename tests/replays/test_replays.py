@@ -52,9 +52,9 @@ def test_the_same_comes_of_it_when_steps_are_given_at_once(name: str) -> None:
 def test_a_history_is_recorded_as_it_was(name: str, tmp_path: Path) -> None:
     watched, history = HISTORIES[name]
     record(tmp_path / "again.jsonl", watched, history())
+    again, kept = read(tmp_path / "again.jsonl"), read(FOLDER / f"{name}.jsonl")
 
-    again, kept = ((tmp_path / "again.jsonl").read_text(), (FOLDER / f"{name}.jsonl").read_text())
-    assert again == kept, "if a detector was changed on purpose: python -m tests.replays"
+    assert repr(again) == repr(kept), "if a detector was changed on purpose: python -m tests.replays"
 
 
 def test_every_detector_found_something_in_a_recording() -> None:

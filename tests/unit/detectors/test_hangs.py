@@ -18,23 +18,33 @@ def timeline() -> Timeline:
     return Timeline(step=step, state=HangState())
 
 
-def test_silence_is_suspected_after_twelve_seconds_and_told_once(timeline: Timeline) -> None:
+def test_silence_is_suspected_after_twelve_seconds_and_told_again_once_when_it_lasts(timeline: Timeline) -> None:
     last = timeline.steps(1, 20, 0.0)
 
-    ((when, found),) = timeline.quiet(last, last + 3600, every_s=1)
+    (when, found), (later, lasting) = timeline.quiet(last, last + 3600, every_s=1)
 
-    assert last + 12 <= when <= last + 13
+    assert (last + 12 <= when <= last + 13, found.is_passing) == (True, True)
+    assert (last + 60 <= later <= last + 61, lasting.is_passing) == (True, False)
     assert (found.kind, found.certainty, found.signs) == (FindingKind.HANG, Certainty.SUSPECTED, frozenset())
     assert found.symptom_at == at(last)
+
+
+def test_a_silence_that_was_read_late_lasts_already(timeline: Timeline) -> None:
+    last = timeline.steps(1, 20, 0.0)
+
+    ((_, found),) = timeline.quiet(last + 900, last + 901, every_s=1)
+
+    assert not found.is_passing
 
 
 def test_slow_steps_are_given_four_times_their_usual_time(timeline: Timeline) -> None:
     timeline.median_s = 30.0
     last = timeline.steps(1, 10, 0.0, every_s=30.0)
 
-    ((when, _),) = timeline.quiet(last, last + 300, every_s=1)
+    (when, _), (later, _) = timeline.quiet(last, last + 300, every_s=1)
 
     assert last + 120 <= when <= last + 121
+    assert last + 240 <= later <= last + 241
 
 
 def test_the_log_alone_never_confirms(timeline: Timeline) -> None:
@@ -60,9 +70,9 @@ def test_an_independent_sign_confirms_after_three_minutes(timeline: Timeline, si
 
     found = timeline.quiet(last, last + 600, every_s=1)
 
-    assert [each.certainty for _, each in found] == [Certainty.SUSPECTED, Certainty.CONFIRMED]
-    assert last + 180 <= found[1][0] <= last + 181
-    assert found[1][1].signs == {expected}
+    assert [each.certainty for _, each in found] == [Certainty.SUSPECTED, Certainty.SUSPECTED, Certainty.CONFIRMED]
+    assert last + 180 <= found[2][0] <= last + 181
+    assert found[2][1].signs == {expected}
 
 
 def test_a_sign_that_training_went_on_after_confirms_nothing(timeline: Timeline) -> None:
@@ -72,7 +82,7 @@ def test_a_sign_that_training_went_on_after_confirms_nothing(timeline: Timeline)
 
     found = timeline.quiet(last, last + 3600, every_s=10)
 
-    assert [each.certainty for _, each in found] == [Certainty.SUSPECTED]
+    assert [each.certainty for _, each in found] == [Certainty.SUSPECTED, Certainty.SUSPECTED]
 
 
 def test_while_a_job_is_paused_silence_does_not_count_and_afterwards_it_counts_anew(timeline: Timeline) -> None:
@@ -127,7 +137,7 @@ def test_the_clock_begins_anew_when_a_phase_ends(timeline: Timeline) -> None:
     timeline.phase(Phase.TRAINING)
     timeline.see(CheckpointSeen(at=at(last + 100), event=CheckpointEvent.DURABLE, step=20))
 
-    ((when, _),) = timeline.quiet(last + 100, last + 200, every_s=1)
+    (when, _), *_ = timeline.quiet(last + 100, last + 200, every_s=1)
 
     assert last + 112 <= when <= last + 113
 
@@ -244,4 +254,4 @@ def test_its_state_is_stored_and_read_back(timeline: Timeline) -> None:
     timeline.see(hit(last, "xid-79", node="n1"))
     timeline.state = decode(HangState, json.loads(json.dumps(encode(timeline.state))))
 
-    assert len(timeline.quiet(last, last + 200, every_s=1)) == 2
+    assert len(timeline.quiet(last, last + 200, every_s=1)) == 3

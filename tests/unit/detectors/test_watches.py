@@ -29,6 +29,7 @@ def test_all_detectors_see_each_observation() -> None:
         (FindingKind.NODE_HEALTH, Certainty.SUSPECTED),
         (FindingKind.CRASH, Certainty.CONFIRMED),
         (FindingKind.HANG, Certainty.SUSPECTED),
+        (FindingKind.HANG, Certainty.SUSPECTED),
         (FindingKind.HANG, Certainty.CONFIRMED),
     ]
 

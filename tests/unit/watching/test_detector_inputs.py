@@ -91,7 +91,7 @@ async def test_a_watcher_that_is_started_again_does_not_weigh_collected_evidence
     await room.watcher.refresh()
     await room.quiet(job, 400.0, every_s=1.0)
 
-    assert [each.certainty for each in room.server.findings()] == [Certainty.SUSPECTED]
+    assert {each.certainty for each in room.server.findings()} == {Certainty.SUSPECTED}
 
 
 def test_a_checkpoint_of_an_older_watcher_is_read() -> None:
