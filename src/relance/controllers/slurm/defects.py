@@ -1,6 +1,6 @@
 """Defects of Slurm's releases that bear on restarts, by the patch level that mends each. Pure.
 
-From SchedMD's own list of changes (peers.md 3.1). What Relance works around for whole kinds of jobs is not here: see
+From SchedMD's own list of changes (CHANGELOG of Slurm 26.05.3). What Relance works around for whole kinds of jobs is not here: see
 `kinds` for licences.
 """
 

@@ -1,6 +1,6 @@
 """What Slurm would refuse our account, by the name of the command. Pure.
 
-Who may do what is SchedMD's own rule (scontrol's page; peers.md 3.5), and was tried on real clusters.
+Who may do what is SchedMD's own rule (the manual page of scontrol), and is tried on a real cluster by the tests.
 """
 
 from __future__ import annotations
