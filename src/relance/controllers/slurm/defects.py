@@ -1,7 +1,7 @@
 """Defects of Slurm's releases that bear on restarts, by the patch level that mends each. Pure.
 
-From SchedMD's own list of changes (CHANGELOG of Slurm 26.05.3). What Relance works around for whole kinds of jobs is not here: see
-`kinds` for licences.
+From SchedMD's own list of changes (CHANGELOG of Slurm 26.05.3). What Relance works around for whole kinds of jobs is
+not here: see `kinds` for licences.
 """
 
 from __future__ import annotations
