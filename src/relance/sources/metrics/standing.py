@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from relance.domain.findings import Coverage, Sight
-from relance.sources.exchanges import StoreAwayError, StoreBusyError, StoreError
+from relance.sources.exchanges import StoreBusyError, StoreError, StoreRefusedError
 
 _NOTES_AT_MOST = 3
 
@@ -41,7 +41,7 @@ class StoreStanding:
         """How it stands now."""
         if self._failure is not None and self._failing_since is not None:
             busy = isinstance(self._failure, StoreBusyError)
-            refused = not isinstance(self._failure, StoreAwayError | StoreBusyError)
+            refused = isinstance(self._failure, StoreRefusedError)
             sight = Sight.LAGGING if busy else Sight.REFUSED if refused else Sight.MISSING
             since = self._failing_since.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
             remedy = f"; {self._failure.remedy}" if self._failure.remedy else ""
