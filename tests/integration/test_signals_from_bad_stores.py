@@ -78,7 +78,7 @@ async def test_an_answer_that_is_none_is_a_red_row_of_each_store(manner: Manner,
     for row in reds(found).values():
         assert row.means
         assert row.remedy
-        assert "s3cret" not in row.means + row.remedy
+        assert "s3cret" not in row.means + row.remedy + row.read
     assert words in reds(found)["loki"].means
 
 

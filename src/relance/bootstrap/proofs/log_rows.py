@@ -7,7 +7,7 @@ from datetime import datetime
 from statistics import median
 
 from relance.bootstrap.proofs.facts import FilterFacts, JobLines, LagFacts, LogFacts, StepFacts, WantedJob
-from relance.bootstrap.proofs.rows import Level, Row
+from relance.bootstrap.proofs.rows import Level, Row, place_of
 from relance.config.sources import LogStoreSettings
 from relance.recovery import wordings
 
@@ -24,7 +24,9 @@ def log_rows(source: str, settings: LogStoreSettings, found: LogFacts, now: date
     if found.failure is not None:
         text = f"it does not answer, so nothing of it is seen: {found.failure.why}"
         remedy = found.failure.remedy or "see that it runs, and that url, tenant and user in the settings are right"
-        return (Row(source=source, name="answers", level=Level.BAD, read=settings.url, means=text, remedy=remedy),)
+        return (
+            Row(source=source, name="answers", level=Level.BAD, read=place_of(settings.url), means=text, remedy=remedy),
+        )
     rows = [Row(source=source, name="answers", level=Level.OK, read=found.version or "-", means="it answers")]
     rows += _labels(source, settings, found)
     for lines in found.jobs:

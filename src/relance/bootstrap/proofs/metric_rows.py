@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from datetime import datetime
 
 from relance.bootstrap.proofs.facts import MetricFacts
-from relance.bootstrap.proofs.rows import Level, Row
+from relance.bootstrap.proofs.rows import Level, Row, place_of
 from relance.config.sources import MetricStoreSettings
 from relance.recovery import wordings
 
@@ -22,7 +22,9 @@ def metric_rows(
     if found.failure is not None:
         text = f"it does not answer, so nothing of it is seen: {found.failure.why}"
         remedy = found.failure.remedy or "see that it runs, and that url, tenant and user in the settings are right"
-        return (Row(source=source, name="answers", level=Level.BAD, read=settings.url, means=text, remedy=remedy),)
+        return (
+            Row(source=source, name="answers", level=Level.BAD, read=place_of(settings.url), means=text, remedy=remedy),
+        )
     rows = [Row(source=source, name="answers", level=Level.OK, read=found.version or "-", means="it answers")]
     rows += [
         Row(

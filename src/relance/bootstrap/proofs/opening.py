@@ -11,7 +11,7 @@ from relance.bootstrap.controllers import scheduler_of, slurm_settings
 from relance.bootstrap.proofs.asking_metrics import MetricProbe, Sample
 from relance.bootstrap.proofs.facts import Filter
 from relance.bootstrap.proofs.markers import MarkerCheck, check_marker
-from relance.bootstrap.proofs.rows import Level, Row, SignalCheck
+from relance.bootstrap.proofs.rows import Level, Row, SignalCheck, place_of
 from relance.bootstrap.proofs.signals import Opened, Question, check_signals
 from relance.bootstrap.senses import log_store_of, wanted_of
 from relance.bootstrap.stores import exchange_of
@@ -123,7 +123,7 @@ def _opened(
             text, remedy = f"it cannot be opened with these settings: {error}", "mend the settings of this source"
             broken.append(
                 Row(
-                    source=settings.called, name="answers", level=Level.BAD, read=settings.url, means=text,
+                    source=settings.called, name="answers", level=Level.BAD, read=place_of(settings.url), means=text,
                     remedy=remedy,
                 )
             )  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from urllib.parse import urlsplit
 
 
 class Level(Enum):
@@ -26,6 +27,11 @@ class Row:
     read: str
     means: str
     remedy: str = ""
+
+
+def place_of(url: str) -> str:
+    """Host and port of a store, for people: the path of its address may be secret."""
+    return urlsplit(url).netloc
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

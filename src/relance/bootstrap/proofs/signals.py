@@ -147,7 +147,8 @@ def _jobs_row(question: Question, report: ClusterReport | None, jobs: Sequence[W
             source=SCHEDULER, name="jobs", level=level, read=f"job {question.job}", means=text, remedy=remedy
         )  # fmt: skip
     if not jobs:
-        text = "no job runs, so whether lines of jobs arrive cannot be told"
+        why = "no job runs" if report is not None else "without the scheduler no running job is known"
+        text = f"{why}, so whether lines of jobs arrive cannot be told"
         remedy = "name one that ran: --job ID; or send a line through: `relance check marker`"
         return Row(source=SCHEDULER, name="jobs", level=Level.WARN, read="none", means=text, remedy=remedy)
     read = ", ".join(job.raw_id for job in jobs)
