@@ -1,84 +1,72 @@
-"""Covers: a few texts to look for, so that of each need at least one text has one of them in it."""
+"""Covers: a few texts to look for, so that of each need at least one text has one of them in it.
+
+A store's engine (Go's regexp, in Loki as in VictoriaLogs) pays, at each character of a line, for each way in which a
+match could begin there, and hardly for how many go on in the same way. So case does not count in any text, pieces that
+begin with one of five letters are preferred to others, and texts beyond ASCII are looked for by single characters.
+"""
 
 from __future__ import annotations
 
 import heapq
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
-from relance.rules.needs import Need, Text
+from relance.rules.needs import Need
 
-_WORD = re.compile(r"[^\W_]+|[^\w\s]+|_+", re.ASCII)
-_LEAST = 4
-"""Shorter pieces of a text are in too many lines; a text that is shorter itself is taken whole."""
-_RARE = 5
+_RARE = 4
 """So many bytes are rare enough, unless they are in what healthy logs are full of."""
-_LETTERS = re.compile(r"[A-Za-z]+")
-_STEM = 5
-"""Letters of a piece out of a word: several words have it."""
-_ABROAD = re.compile(r"[^\x00-\x7f]+")
-_STEM_ABROAD = 3
-_MOST_WORDS = 4
+_LENGTHS = (5,)
+"""Of the pieces of a text that are tried; a text that is shorter itself is taken whole."""
 _LONGEST = 40
-_OF_HEALTHY_LOGS = (
-    "lm loss: loss scale: number of skipped iterations: number of nan iterations: 'loss': \"loss\": grad norm: "
-    "'grad_norm': global batch size: speed: overflow skipping "
-    "info warning root rank step steps train training loss lm_loss grad_norm tokens samples skipped scale batch size "
-    "iteration iterations number elapsed time per learning rate consumed global norm memory tflops mfu epoch "
-    "learning_rate device devices seconds completed logging log_dist total weights data checkpoint checkpoints ckpt "
-    "saving saved loading loaded successfully line file model module models config evaluation eval validation "
-    "optimizer parameters params layers using version torch cuda nccl init channel channels via p2p net plugin "
-    "network process group groups worker workers node nodes cluster world initialized initializing started starting "
-    "start done from with this that will when which after before because have been used none null true false "
-    "default value values directory path cache build python site-packages dataset dataloader dataloaders "
-    "token tokenizer tokenizers shard shards throughput reserved allocated allocated_memory update state states "
-    "json yaml http https wandb run runs job jobs slurm server client port host hosts address addresses connected "
-    "connection ready nccl info step 1 file line gpu gpus "
-    "driver kernel usb pci systemd service session user users kworker cpu cpus"
-)
-"""Words that lines of healthy jobs and kernels are full of: what is in them is looked for only if all else fails."""
-_COMMON = 60.0
+_BEGINNINGS = frozenset("aeiou")
+_AWKWARD = 3.0
 _PER_BYTE = 0.06
+_COMMON = 60.0
+_OF_PROGRESS = (
+    "lm loss: loss scale: number of skipped iterations: number of nan iterations: 'loss': \"loss\": grad norm: "
+    "'grad_norm': global batch size: learning rate: elapsed time per iteration consumed samples step steps epoch "
+    "iteration iterations batch size update memory: tflops mfu throughput tokens per second per device: "
+)
+"""What lines of progress say: they travel anyway."""
+_OF_CHATTER = (
+    "connected all rings trees info debug warning warnings root rank ranks time line file nccl info init channel "
+    "channels via p2p ipc read net plugin torch cuda python site-packages gpu gpus device devices node nodes host "
+    "hosts worker workers train data dataloader with this that from none null true false value values default using "
+    "http https get post request requests json module model config path version driver kernel usb pci systemd "
+    "service session user users kworker cpu cpus tokens seen by "
+)
+"""Words that other lines of healthy jobs and kernels are full of: looked for only if all else fails."""
 
 
-def cover(needs: Iterable[Need], known: Sequence[Text] = ()) -> tuple[Text, ...]:
-    """Texts, few and rare ones rather than others, of which each need has one in one of its texts.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cover:
+    """What to look for: `texts` in lower case, in which case does not count, or one of the characters of `letters`."""
 
-    `known` are texts that are looked for anyway. Case does not count in what comes of needs in which it does not.
-    """
-    chosen: list[Text] = []
-    for folded in (True, False):
-        left = [
-            need
-            for need in needs
-            if any(text.folded is folded for text in need.texts) and not _is_covered(need, [*known, *chosen])
-        ]
-        chosen += _greedy(left, folded=folded)
-    return tuple(chosen)
+    texts: tuple[str, ...]
+    letters: str
+
+
+def cover(needs: Iterable[Need]) -> Cover:
+    """Texts, few and rare ones rather than others, of which each need has one in one of its texts."""
+    wanted = list(needs)
+    abroad = [need for need in wanted if not any(text.isascii() for text in need.texts)]
+    letters = "".join(sorted(_greedy(abroad, _letters)))
+    texts = tuple(sorted(_greedy([need for need in wanted if need not in abroad], _pieces)))
+    return Cover(texts=texts, letters=letters)
 
 
 def is_common(need: Need) -> bool:
-    """Whether there is nothing in a need but what healthy logs are full of."""
-    return all(_is_common(piece) for text in need.texts for piece in _pieces(text.text))
+    """Whether there is nothing in a need but what healthy logs are full of beside lines of progress."""
+    return all(_is_common(piece) for text in need.texts for piece in (*_pieces(text), *_letters(text)))
 
 
-def _is_covered(need: Need, chosen: Sequence[Text]) -> bool:
-    return any(
-        each.text in (text.text.lower() if each.folded else text.text)
-        for text in need.texts
-        for each in chosen
-        if each.folded or not text.folded
-    )
-
-
-def _greedy(needs: Sequence[Need], *, folded: bool) -> Iterator[Text]:
+def _greedy(needs: Sequence[Need], pieces_of: Callable[[str], set[str]]) -> Iterator[str]:
     """What covers most for its cost comes first, until all is covered."""
     covered_by: dict[str, set[int]] = {}
     for at, need in enumerate(needs):
         for text in need.texts:
-            if text.folded is folded:
-                for piece in _pieces(text.text):
-                    covered_by.setdefault(piece, set()).add(at)
+            for piece in pieces_of(text):
+                covered_by.setdefault(piece, set()).add(at)
     heap = [(-len(covers) / _cost(piece), piece) for piece, covers in covered_by.items()]
     heapq.heapify(heap)
     left = set(range(len(needs)))
@@ -92,25 +80,33 @@ def _greedy(needs: Sequence[Need], *, folded: bool) -> Iterator[Text]:
             heapq.heappush(heap, (gain, piece))
             continue
         left -= covers
-        yield Text(piece, folded)
+        yield piece
+
+
+def _letters(text: str) -> set[str]:
+    """The characters of a text that are not ASCII."""
+    return {letter for letter in text if not letter.isascii()}
 
 
 def _pieces(text: str) -> set[str]:
-    """The whole text and what of it can be looked for: words, words without their first letter, words in a row."""
-    found = {text}
-    spans = [match.span() for match in _WORD.finditer(text)]
-    for first, (begin, end) in enumerate(spans):
-        found.add(text[begin + 1 : end])
-        found |= {text[begin:last] for _, last in spans[first : first + _MOST_WORDS] if last - begin <= _LONGEST}
-    for letters, length in ((_LETTERS, _STEM), (_ABROAD, _STEM_ABROAD)):
-        for match in letters.finditer(text):
-            found |= {match[0][at : at + length] for at in range(len(match[0]) - length + 1)}
-    return {piece for piece in found if len(piece.encode()) >= _LEAST} | ({text} if len(text) <= _LONGEST else set())
+    """What of a text can be looked for, and the whole of it if it is not long."""
+    if not text.isascii():
+        return set()
+    lower = text.lower()
+    found = {lower} if len(lower) <= _LONGEST else set()
+    for length in _LENGTHS:
+        found |= {lower[at : at + length] for at in range(len(lower) - length + 1)}
+    return {piece for piece in found if piece.strip()}
 
 
 def _cost(piece: str) -> float:
-    return 1.0 + (_COMMON if _is_common(piece) else 0.0) + _PER_BYTE * len(piece)
+    awkward = 0.0 if piece[0] in _BEGINNINGS else _AWKWARD
+    return 1.0 + awkward + (_COMMON if _is_common(piece) else 0.0) + _PER_BYTE * len(piece)
 
 
 def _is_common(piece: str) -> bool:
-    return len(piece.encode()) < _RARE or piece.lower().strip() in _OF_HEALTHY_LOGS
+    if not piece.isascii():
+        return False
+    if piece.strip() in _OF_PROGRESS and len(piece.strip()) >= _RARE:
+        return False
+    return len(piece) < _RARE or piece.strip() in _OF_CHATTER

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from relance.rules.finders import eased
 from relance.rules.roughs import rough
@@ -19,18 +18,14 @@ _LEAST = 3
 """In bytes; shorter texts are in too many lines to look for."""
 
 
-class Text(NamedTuple):
-    """A text that a line must have; `folded` says that case does not count, and that it is in lower case."""
-
-    text: str
-    folded: bool
-
-
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Texts that are all in every line that matches in one way: to find the line it is enough to look for one."""
+    """Texts that are all in every line that matches in one way, whatever the case of their letters.
 
-    texts: tuple[Text, ...]
+    To find the line it is enough to look for one of them.
+    """
+
+    texts: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,14 +110,14 @@ def _of_row(row: tuple[Item, ...], *, folded: bool) -> tuple[Need, ...] | None:
 
 def _worth(way: tuple[Need, ...]) -> tuple[int, int]:
     """Long texts are rare; of equally long ones few are better than many."""
-    return min(min(12, max(len(text.text) for text in need.texts)) for need in way), -len(way)
+    return min(min(12, max(len(text) for text in need.texts)) for need in way), -len(way)
 
 
 def _value(text: str) -> bytes:
     return bytes([int(f"0{text[1:]}", 0)]) if text.startswith("\\x") else text.encode("latin-1")
 
 
-def _texts(run: bytes, *, folded: bool) -> Iterator[Text]:
+def _texts(run: bytes, *, folded: bool) -> Iterator[str]:
     """The parts of a run of bytes that stores can look for: characters that are shown, and whole ones only."""
     try:
         pieces = re.findall(r"[^\x00-\x08\x0a-\x1f\x7f]+", run.decode("utf-8")) if not folded else []
@@ -132,4 +127,4 @@ def _texts(run: bytes, *, folded: bool) -> Iterator[Text]:
         pieces = [each.decode("ascii") for each in re.findall(rb"[\t\x20-\x7e]+", run)]
     for piece in pieces:
         if len(piece.encode()) >= _LEAST:
-            yield Text(piece.lower() if folded else piece, folded)
+            yield piece

@@ -16,7 +16,7 @@ lines than are asked for changes nothing: what the pattern does not let pass cou
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -25,9 +25,9 @@ import re2
 
 from relance.domain.faults import Scope
 from relance.domain.log_texts import LogText, line_end, line_start
-from relance.rules.covers import cover, is_common
+from relance.rules.covers import Cover, cover, is_common
 from relance.rules.formats import Pack
-from relance.rules.needs import Need, Text, Way, ways
+from relance.rules.needs import Need, Way, ways
 from relance.rules.patterns import options
 from relance.rules.tables import LINES, ROWS_THAT_COUNT
 from relance.rules.tracebacks import MENTIONS, OpenTraceback, follow
@@ -37,7 +37,7 @@ WANTED_BYTES = 8 * 1024
 """A prefilter is made less selective if that makes it no longer than this."""
 MOST_BYTES = 32 * 1024
 """Longest pattern of a prefilter; where more would be needed, all lines travel."""
-_ROUGHS = (120, 100, 80)
+_ROUGHS = (120, 100, 80, 60)
 """How long rough patterns are to be, one length after the other until all fits."""
 _LONGEST_ROUGH = 260
 """Where one cannot be made shorter than this, texts must do, however common."""
@@ -142,16 +142,15 @@ def _shortest(found: Sequence[Way], others: Sequence[str]) -> str:
                 roughs[text] = None
             else:
                 needed |= dict.fromkeys(way.needs)
-        lines = "|".join([*others, *roughs, *_alternatives(cover(needed))])
+        lines = "|".join([*others, *sorted(roughs), *_alternatives(cover(needed))])
         if len(lines.encode()) <= WANTED_BYTES:
             return lines
     return lines if len(lines.encode()) <= MOST_BYTES else ""
 
 
-def _alternatives(texts: Iterable[Text]) -> list[str]:
-    exact = [text.text.translate(_QUOTED) for text in texts if not text.folded]
-    folded = [text.text.translate(_QUOTED) for text in texts if text.folded]
-    return [*exact, *([f"(?i:{'|'.join(folded)})"] if folded else [])]
+def _alternatives(found: Cover) -> list[str]:
+    texts = "|".join(text.translate(_QUOTED) for text in found.texts)
+    return [*([f"[{found.letters}]"] if found.letters else []), *([f"(?i:{texts})"] if texts else [])]
 
 
 @lru_cache(maxsize=1)
