@@ -16,10 +16,19 @@ from relance.config.sources import FilesSettings, LogSourceSettings, MetricStore
 from relance.domain.limits import Limits
 
 OwnersEvent = Literal[
-    "job_stopped", "did_not_resume", "parked", "action_unknown", "other_engine", "hang", "settings", "restarted"
+    "job_stopped",
+    "did_not_resume",
+    "parked",
+    "action_unknown",
+    "other_engine",
+    "hang",
+    "settings",
+    "slow",
+    "diverged",
+    "restarted",
 ]
 OWNERS_EVENTS: tuple[OwnersEvent, ...] = (
-    "job_stopped", "did_not_resume", "parked", "action_unknown", "other_engine", "hang", "settings",
+    "job_stopped", "did_not_resume", "parked", "action_unknown", "other_engine", "hang", "settings", "slow", "diverged",
 )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from typing import Protocol
 
 
 class NoticeKind(Enum):
-    """What a notice is about. The last four are for the owner of a job alone."""
+    """What a notice is about. The last six are for the owner of a job alone."""
 
     APPROVAL_NEEDED = "approval_needed"
     HELD = "held"
@@ -24,6 +24,8 @@ class NoticeKind(Enum):
     RESTARTED = "restarted"
     HANG = "hang"
     SETTINGS = "settings"
+    SLOW = "slow"
+    DIVERGED = "diverged"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

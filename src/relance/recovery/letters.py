@@ -23,9 +23,15 @@ Telling = Callable[[Recorded, Record], Awaitable[tuple[Notice, ...]]]
 """What an event asks to tell, given its stream's record."""
 
 _WITH_THEIR_TEXT = frozenset({
-    NoticeKind.PARKED, NoticeKind.SETTINGS, NoticeKind.OTHER_ENGINE, NoticeKind.DID_NOT_RESUME,
+    NoticeKind.PARKED, NoticeKind.SETTINGS, NoticeKind.OTHER_ENGINE, NoticeKind.DID_NOT_RESUME, NoticeKind.SLOW,
+    NoticeKind.DIVERGED,
 })  # fmt: skip
 """What is told with what the notice itself says: the verdict, which a letter tells else, may not be there yet."""
+_GOES_ON = {
+    FindingKind.SLOWDOWN: (NoticeKind.SLOW, "has become slower"),
+    FindingKind.DIVERGENCE: (NoticeKind.DIVERGED, "diverges"),
+}
+"""What is told once of an attempt, and goes on."""
 _RESTARTED_EVERY = timedelta(hours=1)
 _JOBS_REMEMBERED = 10_000
 
@@ -122,6 +128,10 @@ def _for_owners(recorded: Recorded, record: JobRecord) -> tuple[Notice, ...]:
             about = str(event.finding.attempt)
             said = event.finding.summary
             return (_notice(NoticeKind.HANG, about, f"{name} makes no progress", said, recorded, record),)
+        case e.FindingReported() if event.finding.kind in _GOES_ON and not event.finding.over:
+            kind, what = _GOES_ON[event.finding.kind]
+            about, said = str(event.finding.attempt), f"{event.finding.summary}; nothing is done about it"
+            return (_notice(kind, about, f"{name} {what}", said, recorded, record),)
         case e.JobSeen() | e.WishChanged() if event.wish.notes:
             said = "; ".join(event.wish.notes)
             title = f"the settings of {name} were changed or ignored"

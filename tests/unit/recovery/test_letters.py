@@ -139,6 +139,19 @@ async def test_settings_that_were_clipped_are_told_once() -> None:
     assert await letters(made, e.WishChanged(job=values.job_key("17"), wish=Wish())) == []
 
 
+async def test_a_slowdown_and_a_divergence_are_told_once_and_not_when_they_are_over() -> None:
+    made = await world()
+    slow = replace(values.finding(8), kind=FindingKind.SLOWDOWN, summary="from step 90 on steps take 15 % longer")
+    lost = replace(values.finding(9), kind=FindingKind.DIVERGENCE, summary="the loss is no number")
+    over = replace(slow, id="fnd-over", over=True)
+    told = await letters(made, *(e.FindingReported(finding=each) for each in (slow, lost, over)))
+    assert [each.kind for each in told] == [NoticeKind.SLOW, NoticeKind.DIVERGED]
+    assert "has become slower: from step 90 on steps take 15 % longer; nothing is done" in told[0].text
+    again = replace(slow, id="fnd-again")
+    first, second = await letters(made, e.FindingReported(finding=slow), e.FindingReported(finding=again))
+    assert first.id == second.id
+
+
 async def test_only_a_confirmed_hang_is_told() -> None:
     made = await world()
     hang = replace(values.finding(8), kind=FindingKind.HANG, summary="no step for 25 min")
