@@ -29,7 +29,7 @@ from relance.sources.metrics.standing import StoreStanding
 from relance.sources.metrics.tellings import Tellings
 
 _LOG = structlog.get_logger("relance.sources.metrics")
-_NAMES_EVERY_S = 300.0
+_NAMES_EVERY_S, _FEW_NAMES_EVERY_S = 300.0, 30.0
 _PRESENCE_EVERY_S = 30.0
 _AGAIN_MOST_S = 60.0
 _NODES_NAMED = 8
@@ -117,8 +117,9 @@ class MetricSource:
             self._standing.looked(self._clock.now() - timedelta(seconds=age_s), self._lag, notes)
 
     def hurry(self) -> None:
-        """Let the next look begin at once."""
+        """Let the next look begin at once, and see anew which series there are."""
         self._due = self._clock.monotonic()
+        self._names_at = float("-inf")
 
     def take(self, attempt: AttemptKey) -> Signals:
         """What is new of an attempt."""
@@ -142,7 +143,8 @@ class MetricSource:
         told = await self._client.vector("time()", at)
         now = told.at if told.at is not None else self._clock.now().timestamp()
         self._now = now
-        if abs(now - self._names_at) >= _NAMES_EVERY_S or not self._names:
+        names_every_s = _NAMES_EVERY_S if self._asker.asked else _FEW_NAMES_EVERY_S
+        if abs(now - self._names_at) >= names_every_s or not self._names:
             await self._learn_names(now)
         notes = []
         if abs(now - self._presence_at) >= _PRESENCE_EVERY_S - self._settings.poll_s / 2:
