@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
@@ -17,14 +18,15 @@ from click.testing import CliRunner, Result
 from relance.cli.main import main
 from relance.ports.clocks import SystemClock
 from relance.testing.clusters import SimulatedCluster, Training
-from tests.components.loki import loki_double
+from tests.components import loki, victorialogs
 from tests.components.metric_stores import KINDS, Kind, MetricStore, Written, metric_store
 from tests.components.shippers import Pushed, shipping
-from tests.components.victorialogs import victorialogs_double
 
 STEPS_LIMIT_S = 60.0
 SHIPPED_LIMIT_S = 10.0
 RUN = CliRunner()
+SITE = secrets.token_hex(4)
+"""A label of all lines of these tests: a real store may have others."""
 
 
 @pytest.fixture(scope="module")
@@ -35,11 +37,17 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimulatedClust
 
 @pytest.fixture(scope="module")
 def stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Any]]:
-    """A Loki and a VictoriaLogs."""
+    """A Loki and a VictoriaLogs: doubles, or the real ones that are named to the tests."""
     with ExitStack() as held:
-        loki = held.enter_context(loki_double(tmp_path_factory.mktemp("loki")))
-        logs = held.enter_context(victorialogs_double(tmp_path_factory.mktemp("victorialogs")))
-        yield {"loki": loki, "victorialogs": logs}
+        real_loki, real_logs = loki.REAL_URL, victorialogs.REAL_URL
+        yield {
+            "loki": loki.Loki(real_loki)
+            if real_loki
+            else held.enter_context(loki.loki_double(tmp_path_factory.mktemp("loki"))),
+            "victorialogs": victorialogs.VictoriaLogs(real_logs)
+            if real_logs
+            else held.enter_context(victorialogs.victorialogs_double(tmp_path_factory.mktemp("victorialogs"))),
+        }
 
 
 @pytest.fixture
@@ -48,7 +56,8 @@ def settings(cluster: SimulatedCluster, stores: Mapping[str, Any], tmp_path: Pat
 
     def write(metrics: MetricStore | None = None, **changes: Mapping[str, object]) -> Path:
         logs: list[Mapping[str, object]] = [{"kind": "files"}]
-        logs += [{"kind": kind, "url": store.url, **changes.get(kind, {})} for kind, store in stores.items()]
+        of_us = {"match": {"site": SITE}}
+        logs += [{"kind": kind, "url": store.url, **of_us, **changes.get(kind, {})} for kind, store in stores.items()]
         site: dict[str, object] = {
             "name": "alpha", "scheduler": {"state_dir": str(cluster.state_dir)}, "logs": logs,
             "log_roots": [str(cluster.state_dir)], "kernel_log": cluster.kernel_log,
@@ -70,7 +79,7 @@ def labelled(path: Path) -> Mapping[str, str]:
     """The labels of a job's log, by the id in its name and the node that a marker names."""
     found = re.search(r"-(\d+)\.out", path.name)
     node = re.search(r"relance-marker \w+ [\d.]+ (\S+)", path.read_text())
-    return {"job_id": found[1] if found else "none", "node": node[1] if node else "node001"}
+    return {"site": SITE, "job_id": found[1] if found else "none", "node": node[1] if node else "node001"}
 
 
 def started(cluster: SimulatedCluster, name: str) -> int:
@@ -156,7 +165,7 @@ def test_a_marker_that_goes_astray_is_found_where_it_went(
     output = cluster.work_dir / "marker-%j.out"
 
     def elsewhere(path: Path) -> Mapping[str, str]:
-        return {"job": f"slurm-{labelled(path)['job_id']}", "host": "node001"}
+        return {"site": SITE, "job": f"slurm-{labelled(path)['job_id']}", "host": "node001"}
 
     with shipping(cluster.work_dir, "marker-*.out", elsewhere, *stores.values()):
         told = relance("marker", "--config", settings(), "--output", output, "--timeout", "6s")

@@ -10,6 +10,7 @@ from relance.bootstrap.proofs.facts import FilterFacts, JobLines, LagFacts, LogF
 from relance.bootstrap.proofs.rows import Level, Row, place_of
 from relance.config.sources import LogStoreSettings
 from relance.recovery import wordings
+from relance.rules import mask
 
 SILENT_S = 600.0
 """A job that writes nothing for so long is rare; what ships its lines may be down."""
@@ -53,7 +54,8 @@ def progress_row(source: str, job: WantedJob, steps: StepFacts, lines: int, now:
     pace = f", {steps.median_step_s:.3g} s each" if steps.median_step_s else ", pace not known yet"
     read = f"{wordings.count(steps.steps, 'step')} to {steps.step}, as {steps.reader}{pace}"
     if steps.learned is not None:
-        text = f"its format is not known: N was taken for the step in lines such as: {wordings.one_line(steps.learned)}"
+        shape = wordings.one_line(mask(steps.learned))
+        text = f"its format is not known: N was taken for the step in lines such as: {shape}"
         remedy = "set progress_patterns for its partition to be sure"
         return Row(source=source, name=name, level=Level.WARN, read=read, means=text, remedy=remedy)
     return Row(source=source, name=name, level=Level.OK, read=read, means="its steps are recognised")
