@@ -54,6 +54,10 @@ def batches_of(seats: Iterable[tuple[Scope, str, Seat]], settings: StoreSourceSe
     open_now: dict[tuple[Scope, str], Batch] = {}
     found: list[Batch] = []
     for scope, lines, seat in sorted(seats, key=lambda each: each[2].track.floor_ns):
+        if seat.track.is_apart:
+            found.append(Batch(scope=scope, lines=lines))
+            found[-1].add(seat)
+            continue
         batch = open_now.get((scope, lines))
         if (
             batch is None

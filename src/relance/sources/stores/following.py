@@ -45,6 +45,8 @@ class Following:
         """When it was last told that it has something new, by the monotonic clock."""
         self.progress_at = -1e9
         """When lines that tell of progress were last fetched, by the monotonic clock."""
+        self.reads_all = False
+        """Whether all its lines travel because the store does not take a pattern of its own."""
         self.sampled_to_ns = 0
         """Up to when samples of all lines were taken."""
         self._samples: list[Line] = []

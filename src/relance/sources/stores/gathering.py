@@ -10,7 +10,7 @@ from relance.domain.findings import Coverage
 from relance.domain.keys import AttemptKey, JobKey
 from relance.domain.views import Assignment
 from relance.ports.clocks import Clock
-from relance.sources.exchanges import StoreAwayError, StoreBusyError, StoreError
+from relance.sources.exchanges import StoreAwayError, StoreBusyError, StoreError, StoreRefusedError
 from relance.sources.stores.asking import Asking, end_of
 from relance.sources.stores.backs import Entry, LogStore, Selection
 from relance.sources.stores.batches import Batch, Seat, batches_of, parts_of, value_of
@@ -84,30 +84,36 @@ class Gathering:
             return False
         began = self._clock.now()
         batches = batches_of(self._seats(), self._settings, self.asking.names_at_most)
-        if not batches and self._clock.monotonic() - self.asking.answered_at >= self._settings.idle_s:
-            await self.asking.greet()
+        if not batches:
+            await self._greet()
             return False
-        whole, more, failures = True, False, 0
+        whole, more, refused = 0, False, 0
         for batch in batches:
             try:
-                is_whole, error = await self._fetch(batch), None
-            except StoreError as caught:
-                is_whole, error = False, caught
-            if error is None:
-                whole, more = whole and is_whole, more or not is_whole
-            elif self.asking.can_ask_less(error, len(batch.names)):
-                whole, more = False, True
-            else:
-                whole, failures = False, failures + 1
+                is_whole = await self._fetch(batch)
+            except StoreError as error:
+                if self.asking.can_ask_less(error, len(batch.names)):
+                    more = True
+                    continue
+                refused += 1
                 is_away = isinstance(error, StoreAwayError | StoreBusyError)
                 self._note(batches if is_away else [batch], error, is_away=is_away)
                 if is_away:
                     return False
-        if batches and whole:
+            else:
+                whole, more = whole + is_whole, more or not is_whole
+        if whole:  # one job that writes more than is read, or is refused, says nothing of the store
             self.asking.read_to(began)
-        elif failures < len(batches):
+        elif refused < len(batches):
             self.asking.is_behind()
         return more
+
+    async def _greet(self) -> None:
+        """See now and then whether a store is there of which nothing is wanted now."""
+        now = self._clock.monotonic()
+        waits = any(track.retry_at > now for following in self.followed.values() for track in following.tracks)
+        if not waits and now - self.asking.answered_at >= self._settings.idle_s:
+            await self.asking.greet()
 
     def patterns_of(self, following: Following) -> tuple[str, ...]:
         """Patterns of lines that are wanted of one attempt beside those of all."""
@@ -122,7 +128,8 @@ class Gathering:
                 continue
             own, kernel = following.own, following.kernel
             if not own.is_over and own.retry_at <= now:
-                lines = self._wanted.lines(Scope.APPLICATION, self.patterns_of(following))
+                also = self.patterns_of(following)
+                lines = "" if following.reads_all else self._wanted.lines(Scope.APPLICATION, also)
                 yield Scope.APPLICATION, lines, Seat(following, own, (following.job_value,))
             nodes = following.assignment.nodes
             if kernel is not None and nodes and not kernel.is_over and kernel.retry_at <= now:
@@ -133,6 +140,9 @@ class Gathering:
         self.asking.failed(error)
         for seat in (seat for batch in batches for seat in batch.seats):
             seat.track.trouble = str(error)
+            if type(error) is StoreRefusedError and seat.track is seat.following.own:
+                # a pattern that only this store does not take: then all lines have to travel
+                seat.following.reads_all = bool(self.patterns_of(seat.following))
             if not is_away:
                 seat.track.retry_at = self._clock.monotonic() + self._settings.refused_s
 
@@ -144,6 +154,7 @@ class Gathering:
         since, is_first = batch.since_ns, True
         reach = {seat: seat.track.floor_ns for seat in batch.seats}
         run: dict[Seat, Passages] = {}
+        sizes: dict[Seat, int] = {}
         for _ in range(settings.pages_at_once):
             until = max(min(ahead_ns, since + self.asking.span_ns), since + 1)
             page = await self.asking.page(self._parts(batch.scope, tuple(batch.names), batch.lines), since, until)
@@ -152,12 +163,16 @@ class Gathering:
             # who was left out once has a gap until the next look, whatever room there is by now
             fed = [seat for seat in batch.seats if reach[seat] >= since and (is_first or seat.following.has_room)]
             for seat in fed:
+                sizes[seat] = sizes.get(seat, 0) + len(found.get(seat, ()))
                 reach[seat] = await self._take(batch, seat, found.get(seat, []), (since, end, sure_ns), run)
                 _mark_read(seat.track, reach[seat], now_ns, sure_ns)
             since, is_first = end, False
             if not fed or end >= ahead_ns or (page.is_whole and end >= now_ns):
                 break
-        return all(reach[seat] >= now_ns or seat.track.is_over for seat in batch.seats)
+        is_whole = all(reach[seat] >= now_ns or seat.track.is_over for seat in batch.seats)
+        loudest = max(sizes, key=lambda seat: sizes[seat])
+        loudest.track.is_apart = not is_whole  # others should not wait for it
+        return is_whole
 
     async def _take(
         self, batch: Batch, seat: Seat, entries: list[Named], window: tuple[int, int, int], run: dict[Seat, Passages]
@@ -167,7 +182,7 @@ class Gathering:
         `window` is from when on the page is, before when, and before when nothing more will come. Raises StoreError.
         """
         since, end, sure = window
-        track, prefilter = seat.track, self._wanted.prefilter(batch.scope)
+        track, prefilter = seat.track, self._wanted.prefilter(batch.scope) if batch.lines else None
         if track is seat.following.own:
             self._mind_progress(seat.following, entries)
         if prefilter is not None and prefilter.openings:

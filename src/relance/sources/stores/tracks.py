@@ -72,6 +72,8 @@ class Track:
         self.retry_at = -math.inf
         """Not to be asked for before this, by the monotonic clock."""
         self.trouble = ""
+        self.is_apart = False
+        """Whether it is asked for by itself, because it has so many lines that others would wait for them."""
         self.heard = False
         """Whether it has ever had a line."""
         self.passages = Passages(begin_ns)

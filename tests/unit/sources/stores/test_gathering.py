@@ -254,6 +254,46 @@ async def test_a_refused_pattern_of_one_job_stops_no_other() -> None:
     assert sum(len(stand.read(job).blocks) for job in (odd, plain)) == 1
 
 
+async def test_a_store_that_refuses_everything_is_not_seen() -> None:
+    stand = Stand(replace(SETTINGS, kernel_match={}))
+    stand.follow(stand.job())
+    await stand.gathering.look()
+    stand.store.failures += [StoreRefusedError("HTTP 401: who are you", "see the token")] * 100
+    for _ in range(60):
+        stand.clock.advance(2)
+        await stand.gathering.look()
+    (entry,) = stand.gathering.sight()
+    assert (entry.sight, entry.up_to) == (Sight.REFUSED, stand.began)
+    assert "see the token" in entry.note
+    assert len(stand.store.failures) > 90
+
+
+async def test_one_job_that_writes_too_much_says_nothing_of_the_store() -> None:
+    stand = Stand(replace(SETTINGS, kernel_match={}, page_entries=10, pages_at_once=1, apart_s=1.0))
+    stand.follow(stand.job("1"), stand.job("2"))
+    for _ in range(30):
+        for number in range(100):
+            stand.put(f"chatter {number}", job="1", ago_s=number / 100)
+        await stand.gathering.look()
+        stand.clock.advance(2)
+    await stand.gathering.look()
+    (entry,) = stand.gathering.sight()
+    assert entry.up_to is not None
+    assert stand.clock.now() - entry.up_to < timedelta(seconds=10)
+
+
+async def test_where_a_jobs_own_pattern_is_refused_all_its_lines_travel() -> None:
+    stand = Stand(replace(SETTINGS, kernel_match={}), Wanted(own=Prefilter(lines="step")))
+    job = stand.job(progress_pattern="odd")
+    stand.follow(job)
+    stand.put("something odd")
+    stand.put("something else")
+    stand.store.failures.append(StoreRefusedError("HTTP 400: no such thing", "mend it"))
+    await stand.gathering.look()
+    stand.clock.advance(31)
+    assert await stand.text(job) == "something odd\nsomething else\n"
+
+
 async def test_an_answer_that_is_none_is_told_and_tried_again() -> None:
     stand = Stand()
     job = stand.job()
