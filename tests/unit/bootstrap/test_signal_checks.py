@@ -161,6 +161,13 @@ async def test_nodes_under_another_label_and_with_long_names_are_found_and_the_s
     assert row(found, "loki", "label node").remedy == remedy
 
 
+async def test_names_of_nodes_are_those_on_the_lines_of_this_cluster() -> None:
+    long = [each._replace(labels={"job_id": "17", "node": "gpu001.example.org"}) for each in steps("17")]
+    others = entry(-9.0, "x", job_id="99", node="gpu001")
+    told = row(await Site(SpokenLogs([*long, others])).check(), "loki", "names of nodes")
+    assert (told.level, told.remedy) == (Level.BAD, 'set node_value: "{node}.example.org" for this source')
+
+
 async def test_a_job_without_lines_is_red_once_it_should_have_some() -> None:
     other = SpokenLogs([entry(-30.0, "x", job_id="18", node="gpu001")])
     assert bad(await Site(other).check()) == [("loki", "lines of 17")]

@@ -170,7 +170,9 @@ async def _ask_files(
 def _names_in_logs(settings: LogStoreSettings, found: LogFacts, names: frozenset[str]) -> Iterable[Row]:
     if found.failure is not None or not settings.node_label or settings.node_label not in found.labels:
         return
-    values = frozenset(found.nodes)
+    lines = [*found.jobs, *([found.kernel] if found.kernel is not None else [])]
+    # A store may have other clusters' nodes too: those on lines of this one say more than all that it has.
+    values = frozenset(node for each in lines for node in each.nodes) or frozenset(found.nodes)
     told = NodeNames(source=settings.called, label=settings.node_label, template=settings.node_value, values=values)
     yield names_row(told, names)
 
