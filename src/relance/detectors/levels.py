@@ -5,7 +5,6 @@ Costs about the same for each value: what is usual is reckoned anew every few of
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from dataclasses import dataclass
 from typing import Final
@@ -13,7 +12,7 @@ from typing import Final
 VALUES: Final = 64
 KNOWN_FROM: Final = 32
 """With fewer values the level is not known: a loss falls fast at first."""
-EVERY: Final = 8
+EVERY: Final = 16
 LEAST_SPREAD: Final = 0.004
 
 
@@ -43,14 +42,13 @@ class LevelFold:
         self._fresh = level.fresh
         self.level, self.spread = level.level, level.spread
 
-    @property
-    def is_known(self) -> bool:
-        """Whether enough values were seen."""
-        return len(self._values) >= KNOWN_FROM
+    def excess(self, value: float | None) -> float:
+        """How far a logarithm is above the level; nothing where that cannot be said."""
+        return value - self.level if value is not None and len(self._values) >= KNOWN_FROM else 0.0
 
     def take(self, value: float) -> None:
-        """One more value, above zero."""
-        self._values.append(math.log(value))
+        """The logarithm of one more value."""
+        self._values.append(value)
         self._fresh += 1
         count = len(self._values)
         if self._fresh < EVERY and count != KNOWN_FROM:

@@ -110,6 +110,7 @@ class Fold:
         self._before_all = runs
         self._limits = limits
         self._times = math.log(max(limits.spike_times, 1.0))
+        self._least_loss = min(self._times, math.log(LOSS_TIMES))
         self._step, self._before, self._reports = runs.step, runs.before, runs.reports
         self._had_norm = runs.had_norm
         self._row, self._row_step, self._row_at, self._row_loss = runs.row, runs.row_step, runs.row_at, runs.row_loss
@@ -171,15 +172,16 @@ class Fold:
 
     def _take_numbers(self, seen: StepSeen, loss: float, norm: float) -> None:
         """Both are above zero where they are told and can be compared at all."""
-        over_loss, over_norm = _excess(self._loss, loss), _excess(self._norm, norm)
+        log_loss, log_norm = _log(loss), _log(norm)
+        over_loss, over_norm = self._loss.excess(log_loss), self._norm.excess(log_norm)
+        if self._spike is None and over_loss < self._least_loss and over_norm < self._times:
+            self._learn(log_loss, log_norm)
+            return
         most_loss, most_norm = self._high_loss(), max(self._times, SPREADS * self._norm.spread)
         ease = 1.0 if self._spike is None else STILL
         high_loss, high_norm = over_loss >= most_loss, over_norm >= ease * most_norm
         if self._spike is None and not (high_loss or high_norm):
-            if loss > 0.0:
-                self._loss.take(loss)
-            if norm > 0.0:
-                self._norm.take(norm)
+            self._learn(log_loss, log_norm)
             return
         spike = self._spike or Spike(first_step=seen.step, at=seen.at)
         risen = over_loss >= max(RISEN, self._loss.spread)
@@ -194,14 +196,19 @@ class Fold:
         )
         self._judge(spike, seen.step)
 
+    def _learn(self, log_loss: float | None, log_norm: float | None) -> None:
+        if log_loss is not None:
+            self._loss.take(log_loss)
+        if log_norm is not None:
+            self._norm.take(log_norm)
+
     def _high_loss(self) -> float:
         """From how far above its level a loss is high, as a logarithm.
 
         A loss is a logarithm itself, as a rule, so that a factor is a sum: from 1 to 2.6 is a factor of 5.
         """
-        least = math.log(LOSS_TIMES)
         as_sum = math.log1p(self._times / math.exp(min(self._loss.level, 50.0)))
-        return max(min(self._times, max(least, as_sum)), SPREADS * self._loss.spread)
+        return max(self._least_loss, min(self._times, as_sum), SPREADS * self._loss.spread)
 
     def _judge(self, spike: Spike, step: int) -> None:
         lasted = step - spike.first_step
@@ -226,6 +233,5 @@ class Fold:
             self._norm.forget()
 
 
-def _excess(level: LevelFold, value: float) -> float:
-    """How far a value is above its level, as a logarithm; nothing where that cannot be said."""
-    return math.log(value) - level.level if value > 0.0 and level.is_known else 0.0
+def _log(value: float) -> float | None:
+    return math.log(value) if value > 0.0 else None
