@@ -109,6 +109,18 @@ class SchedulerContract:
         report = await bench.scheduler.look()
         assert own(report, raw_id) == (job,)
 
+    async def test_a_site_s_command_is_run_and_its_outputs_come_back(self, bench: SchedulerBench) -> None:
+        command = bench.scheduler.evidence(("echo", "what it saw"))
+        found = await bench.scheduler.collect(command, LIMIT_S, 4096)
+        assert (found.exit_code, found.stdout, found.gave_up) == (0, b"what it saw\n", "")
+
+    async def test_a_site_s_command_is_ended_at_its_limit(self, bench: SchedulerBench) -> None:
+        begun_s = bench.clock.monotonic()
+        found = await bench.scheduler.collect(bench.scheduler.evidence(("sleep", "60")), 0.5, 4096)
+        assert found.exit_code is None
+        assert found.gave_up
+        assert bench.clock.monotonic() - begun_s < LIMIT_S
+
     async def test_a_job_that_never_was_is_gone(self, bench: SchedulerBench) -> None:
         with pytest.raises(JobGoneError):
             await bench.scheduler.read("999999")
