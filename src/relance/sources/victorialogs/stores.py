@@ -14,7 +14,7 @@ _QUERY: Final = "/select/logsql/query"
 _LIMITS: Final = re.compile(
     r"too (?:long|many|large|big)|exceed|requires more than|-search\.max|cannot be (?:bigger|larger)"
 )
-_VERSION: Final = re.compile(rb'vm_app_version\{[^}\n]*\bversion="([^"\n]{0,120})"')
+_VERSION: Final = re.compile(rb'vm_app_version\{[^}\n]*\bversion="([^"\n]{1,120})"')
 _LOOKED_BACK: Final = "5m"
 
 
