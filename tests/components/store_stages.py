@@ -15,7 +15,8 @@ from relance.sources.stores.settings import StoreSourceSettings
 from relance.sources.stores.sources import StoreSource
 
 PASS_AT_MOST_S = 0.25
-QUICK = StoreSourceSettings(name="store", poll_s=0.1, delay_s=0.3, requests_per_s=50, told_s=0.2, refused_s=1.0)
+PUSHED_AT_ONCE = 500
+QUICK = StoreSourceSettings(name="store", poll_s=0.1, delay_s=1.0, requests_per_s=50, told_s=0.2, refused_s=1.0)
 Push = Callable[[Mapping[str, str], Sequence[tuple[int, str]]], None]
 
 
@@ -42,9 +43,10 @@ class StoreStage:
 
     async def write(self, assignment: Assignment, lines: Sequence[bytes]) -> None:
         labels = {"job_id": assignment.attempt.job.raw_id, "node": "n1"}
-        stamped = [(self.next_ns(), line.rstrip(b"\n").decode()) for line in lines]
-        for begin in range(0, len(stamped), 1000):
-            await asyncio.to_thread(self.push, labels, stamped[begin : begin + 1000])
+        for begin in range(0, len(lines), PUSHED_AT_ONCE):
+            some = lines[begin : begin + PUSHED_AT_ONCE]  # each line has its time right before it goes out
+            stamped = [(self.next_ns(), line.rstrip(b"\n").decode()) for line in some]
+            await asyncio.to_thread(self.push, labels, stamped)
 
     def now(self) -> datetime:
         return self.clock.now()
