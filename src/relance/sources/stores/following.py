@@ -75,9 +75,13 @@ class Following:
         """Whether it is to be read now, by the monotonic clock."""
         if self.has_more:
             return True
-        marks = [track.read_to_ns for track in self.tracks if track.read_to_ns is not None]
-        moved = len(marks) == len(self.tracks) and min(marks) > self._seen_ns
-        return moved and now_s - self.told_at >= self._settings.told_s
+        read_to = self._read_to_ns()
+        moved = read_to is None or read_to > self._seen_ns
+        return (
+            all(track.is_read or track.is_over for track in self.tracks)
+            and moved
+            and now_s - self.told_at >= self._settings.told_s
+        )
 
     def begins_at(self, now: datetime) -> datetime:
         """From when on the job's lines are this attempt's; `now` counts where it has not started."""
@@ -125,17 +129,21 @@ class Following:
             blocks=tuple(blocks),
             positions=self._positions(),
             coverage=self._coverage(),
-            seen=self._seen(),
+            seen=self._seen(now),
             more=self.has_more,
         )
 
-    def _seen(self) -> SeenUpTo | None:
-        if self.has_more or not all(track.is_read for track in self.tracks):
+    def _read_to_ns(self) -> int | None:
+        """Up to when its silence is known; None where nothing more can come of it."""
+        return min((track.read_to_ns or 0 for track in self.tracks if not track.is_over), default=None)
+
+    def _seen(self, now: datetime) -> SeenUpTo | None:
+        if self.has_more or not all(track.is_read or track.is_over for track in self.tracks):
             return None
-        times = [track.read_to_ns for track in self.tracks if track.read_to_ns is not None]
-        if not times:
-            return None
-        self._seen_ns = min(times)
+        read_to = self._read_to_ns()
+        if read_to is None:
+            read_to = ns_of(now) - int(self._settings.delay_s * _NS)
+        self._seen_ns = max(read_to, self._seen_ns)
         return SeenUpTo(source=self._settings.name, at=time_of(self._seen_ns))
 
     def _positions(self) -> dict[str, object]:

@@ -137,6 +137,23 @@ async def test_attempts_of_a_job_share_no_line() -> None:
     assert text_of(stand.read(second).blocks) == "of the second, by a clock that is behind\nof the second\n"
 
 
+async def test_an_attempt_that_was_replaced_at_once_is_read_past_its_end() -> None:
+    stand = Stand(replace(SETTINGS, kernel_match={}))
+    first = stand.job()
+    stand.follow(first)
+    stand.clock.advance(60)
+    await stand.gathering.look()
+    ended_at = stand.clock.now()
+    first = replace(first, ended_at=ended_at)
+    stand.follow(first, stand.job(restart_count=1, started_at=ended_at))
+    for _ in range(4):
+        stand.clock.advance(5)
+        await stand.gathering.look()
+    seen = stand.read(first).seen
+    assert seen is not None
+    assert seen.at > ended_at
+
+
 async def test_the_watermark_is_the_delay_behind_and_stands_while_the_store_is_away() -> None:
     stand = Stand()
     job = stand.job()
