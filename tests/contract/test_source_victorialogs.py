@@ -7,6 +7,7 @@ import uuid
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 
 import pytest
+import pytest_asyncio
 
 from relance.domain.faults import Scope
 from relance.ports.clocks import SystemClock
@@ -24,6 +25,8 @@ from relance.sources.exchanges import (
 from relance.sources.stores.backs import Selection
 from relance.sources.victorialogs.stores import VictoriaLogsStore
 from relance.testing.log_store_contract import LogStoreContract, everything, texts
+from relance.testing.source_contract import SourceContract
+from tests.components.store_stages import StoreStage
 from tests.components.victorialogs import REAL_URL, VictoriaLogs, victorialogs_double
 from tests.unit.rules.packs import packaged
 
@@ -84,7 +87,17 @@ async def stage(logs: VictoriaLogs) -> AsyncIterator[Stage]:
 
 
 class TestVictoriaLogsStore(LogStoreContract):
-    """The contract."""
+    """The contract of log stores."""
+
+
+class TestVictoriaLogsSource(SourceContract):
+    """The contract of sources."""
+
+    @pytest_asyncio.fixture
+    async def stage(self, logs: VictoriaLogs) -> AsyncIterator[StoreStage]:
+        made = StoreStage(lambda: VictoriaLogsStore(Exchange(ExchangeSettings(url=logs.url))), logs.push)
+        yield made
+        await made.close()
 
 
 async def test_the_prefilter_of_all_rules_is_taken(stage: Stage) -> None:
