@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 
 import pytest
 import pytest_asyncio
 
+from relance.domain.faults import Scope
 from relance.sources.exchanges import Exchange, ExchangeSettings, StoreRefusedError
 from relance.sources.loki.stores import LokiStore
 from relance.sources.stores.backs import Entry, Selection
-from relance.testing.source_contract import SourceContract
+from relance.sources.stores.sources import StoreSource
+from relance.sources.stores.wanted import wanted_of
+from relance.testing.source_contract import SourceContract, read_all
 from tests.components.loki import REAL_URL, Loki, loki_double
-from tests.components.store_stages import StoreStage
+from tests.components.store_stages import QUICK, StoreStage
+from tests.unit.rules.packs import packaged
 
+WANTED = wanted_of(packaged())
 HOUR_NS = 3600 * 10**9
 HOSTILE = (
     'quo"ted',
@@ -194,3 +200,31 @@ async def test_names_and_values_of_labels_are_told(stage: StoreStage, store: Lok
     assert len(await store.label_values("node", since, 1)) == 1
     assert await store.label_values("no_such_label", since, 10) == ()
     assert (await store.version()).startswith("Loki")
+
+
+async def test_only_what_rules_and_progress_want_travels(loki: Loki, stage: StoreStage) -> None:
+    source = StoreSource(new_store(loki), replace(QUICK, kernel_match={"unit": stage.mark}), WANTED, clock=stage.clock)
+    job = stage.assignment()
+    source.assign([job], {})
+    failure = [
+        b"[rank3]: Traceback (most recent call last):",
+        b'[rank3]:   File "/repo/train.py", line 7, in main',
+        b"[rank3]:     weights = load(path)",
+        b"[rank3]: mine.NobodyKnowsThisOne: what now",
+    ]
+    step = b" [2026-11-29 12:00:00] iteration     1000/ 5000 | elapsed time per iteration (ms): 1000.5 | lm loss: 2.0 |"
+    quiet = [b"quiet words of no rule %d" % number for number in range(300)]
+    xid = "NVRM: Xid (PCI:0000:3b:00): 79, pid=4242, name=python, GPU has fallen off the bus."
+    await stage.write(job, [*quiet, step])
+    stage.push(
+        {"unit": stage.mark, "node": "n1"}, [(stage.next_ns(), "random: crng init done"), (stage.next_ns(), xid)]
+    )
+    first, reading = await read_all(stage, source, job)
+    assert sorted(first.splitlines()) == sorted([step, xid.encode()])
+    assert {(block.scope, block.node) for block in reading.blocks} <= {(Scope.APPLICATION, "n1"), (Scope.KERNEL, "n1")}
+    for line in failure:
+        await stage.write(job, [line])
+        await stage.pass_time(0.25)
+    second, _ = await read_all(stage, source, job)
+    assert second.splitlines() == failure
+    await source.close()
