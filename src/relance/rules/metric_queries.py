@@ -223,7 +223,8 @@ def samples(names: Iterable[str], node_label: str, nodes: Iterable[str], naming:
 def one_of(values: Iterable[str]) -> str:
     """A pattern that is one of these texts and nothing else."""
     return "|".join(
-        "".join(each if each.isalnum() or each in "_-:/" else f"\\{each}" for each in text) for text in sorted(values)
+        "".join(each if each.isalnum() or each in "_-:/" or not each.isascii() else f"\\{each}" for each in text)
+        for text in sorted(values)
     )
 
 
