@@ -14,8 +14,9 @@ class HangLimits:
 
     suspected_min_s: float = 12.0
     suspected_medians: float = 4.0
-    lasting_min_s: float = 60.0
-    """A suspected hang that lasts for so long is an incident (operators.md 3); one that passes before is only shown."""
+    lasting_min_s: float = 150.0
+    """A suspected hang that lasts for so long is an incident; one that passes before is only shown. Early enough for
+    evidence collected then (20 s) to be weighed when signs may confirm it."""
     lasting_times: float = 2.0
     """And so many times as long as what made it suspected."""
     signed_min_s: float = 180.0

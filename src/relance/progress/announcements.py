@@ -152,6 +152,15 @@ FAIRSEQ: Final = (
     Mark(told=Told.TRAINING, pattern=r'"valid_num_updates": ', is_plain=False),
     Mark(told=Told.ENDING, pattern=r"\| done training in [\d.]+ seconds"),
 )
+LOOPS: Final = (
+    Mark(
+        told=Told.EVALUATING,
+        pattern=r"\b(?:[Rr]unning|[Ss]tarting|[Bb]eginning|[Ee]ntering|[Bb]egin|[Ss]tart) (?:the |an |a )?"
+        r"(?:evaluation|validation|[Ee]val)\b",
+    ),
+    Mark(told=Told.TRAINING, pattern=r"\b(?:[Ee]valuation|[Vv]alidation)\b.{0,40} (?:done|finished|completed?)\b"),
+)
+"""What people write into loops of their own."""
 MARKS: Final = {
     "megatron": MEGATRON,
     "torchtitan": TITAN,
@@ -162,5 +171,6 @@ MARKS: Final = {
     "composer": COMPOSER,
     "maxtext": MAXTEXT,
     "fairseq": FAIRSEQ,
+    "loops": LOOPS,
 }
 """The marks of each framework, by its name."""
