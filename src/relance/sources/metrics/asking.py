@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from relance.rules.metric_queries import ASK_LABEL, LONG_S, Question, Reach, expression
@@ -49,6 +49,8 @@ class _Batch:
     numbers: tuple[int, ...]
     reach: Reach
     looked_at: float
+    asked_at: float | None = None
+    """When it was asked in the present round: it counts once what it points to was read, too."""
 
 
 class Asker:
@@ -92,6 +94,8 @@ class Asker:
         """Ask what is due, and give what points to one of these nodes. Raises StoreAwayError, StoreBusyError."""
         answers: list[Answer] = []
         away = 0
+        for batch in self._batches:
+            batch.asked_at = None
         for batch in list(self._batches):
             if batch.reach is Reach.LONG and now - batch.looked_at < _LONG_EVERY_S - self._settings.poll_s / 2:
                 continue
@@ -104,6 +108,12 @@ class Asker:
                     raise
                 self._divide(batch, now, f"{error}; {error.remedy}" if error.remedy else str(error))
         return answers
+
+    def settle(self, unread: Collection[int]) -> None:
+        """What was asked has been read, but for some questions: these are asked again over the same time."""
+        for batch in self._batches:
+            if batch.asked_at is not None and not set(batch.numbers) & set(unread):
+                batch.looked_at = batch.asked_at
 
     async def _ask(self, batch: _Batch, now: float, at: float | None, nodes: Mapping[str, object]) -> list[Answer]:
         poll_s = self._settings.poll_s
@@ -128,7 +138,7 @@ class Asker:
         answers = {number: Answer(number, spans_s, now) for number in batch.numbers}
         for labels, held_at in zip(rows, held, strict=True):
             self._point(answers, labels, held_at, nodes)
-        batch.looked_at = now
+        batch.asked_at = now
         for number in batch.numbers:
             self.refused.pop(number, None)
         return list(answers.values())

@@ -154,6 +154,7 @@ class MetricSource:
             notes.append(f"the store warns: {self._client.warning}")
         answers = await self._asker.ask(now, at, self._tellings.nodes)
         devices = self._devices()
+        unread = set()
         for answer in answers:
             try:
                 await self._decider.decide(answer, at, devices)
@@ -161,6 +162,8 @@ class MetricSource:
                 raise
             except StoreError as error:
                 self._asker.refused[answer.question] = str(error)
+                unread.add(answer.question)
+        self._asker.settle(unread)
         await self._look_closely(now, at, devices, notes)
         if self._exported is not None:
             for attempt, mark in (await self._exported.look(at)).items():

@@ -198,3 +198,24 @@ async def test_a_thousand_jobs_are_not_more_questions_than_one(store: ScriptedSt
     assert asked_for_one < 20
     await one.close()
     await many.close()
+
+
+async def test_what_could_not_be_read_is_asked_for_again_over_the_same_time(store: ScriptedStore) -> None:
+    clock = ManualClock(datetime.fromtimestamp(NOW, UTC))
+    made = source(store, clock)
+
+    def answer(query: str, over: bool) -> Reply | None:
+        return Reply(body=b"down", status=503) if query.endswith("]") else remapped(query, over)
+
+    store.answer = answer
+    await made.look()
+    assert made.sight()[0].sight is Sight.MISSING
+    changes = [query for query in store.asked if "changes(" in query]
+    store.asked.clear()
+    store.answer = remapped
+    clock.advance(15.0)
+    await made.look()
+    assert [query for query in store.asked if "changes(" in query] == changes
+    told = [hit.rule for hit in made.take(MINE.attempt).signals if isinstance(hit, RuleHit)]
+    assert told == ["metric-remap-failure"]
+    await made.close()
