@@ -5,13 +5,10 @@ from __future__ import annotations
 from relance.bootstrap.stores import exchange_of, exchange_settings_of, refusals
 from relance.config import ClusterSettings
 from relance.config.sources import FilesSettings, LogSourceSettings, LogStoreSettings, MetricStoreSettings
-from relance.domain.faults import Scope
 from relance.ports.clocks import Clock
 from relance.ports.signals import SignalSource
 from relance.ports.sources import Source
-from relance.progress.wanted import wanted_patterns
 from relance.rules import Pack
-from relance.rules.pushdown import prefilter
 from relance.sources.files.settings import FileSettings
 from relance.sources.files.sources import FileSource
 from relance.sources.loki.stores import LokiStore
@@ -20,7 +17,7 @@ from relance.sources.metrics.sources import MetricSource
 from relance.sources.stores.backs import LogStore
 from relance.sources.stores.settings import StoreSourceSettings
 from relance.sources.stores.sources import StoreSource
-from relance.sources.stores.wanted import Wanted
+from relance.sources.stores.wanted import Wanted, wanted_of
 from relance.sources.victorialogs.stores import VictoriaLogsStore
 from relance.watching.senses import Senses
 
@@ -29,7 +26,7 @@ def open_senses(cluster: ClusterSettings, pack: Pack, clock: Clock) -> Senses:
     """The sources of a cluster. Raises SettingError for a secret or certificate that cannot be used."""
     wanted: Wanted | None = None
     if any(isinstance(each, LogStoreSettings) for each in cluster.logs):
-        wanted = wanted_of(pack, tuple(cluster.progress_patterns.values()))
+        wanted = wanted_of(pack)
     return Senses(
         logs=tuple(_log_source(each, cluster, wanted, clock) for each in cluster.logs),
         signals=tuple(metric_source_of(each, pack, clock) for each in cluster.metrics),
@@ -46,18 +43,6 @@ def log_store_of(settings: LogStoreSettings) -> LogStore:
     """What talks to a log store. Raises SettingError for a secret or certificate that cannot be used."""
     exchange = exchange_of(settings)
     return LokiStore(exchange) if settings.kind == "loki" else VictoriaLogsStore(exchange)
-
-
-def wanted_of(pack: Pack, own: tuple[str, ...] = ()) -> Wanted:
-    """The lines that have to travel for these rules, and for progress; `own` are the site's step patterns."""
-    progress = tuple(
-        dict.fromkeys((*wanted_patterns(), *(pattern for each in own for pattern in wanted_patterns(each))))
-    )
-    return Wanted(
-        own=prefilter(pack, Scope.APPLICATION, progress),
-        kernel=prefilter(pack, Scope.KERNEL),
-        progress="|".join(f"(?:{pattern})" for pattern in progress),
-    )
 
 
 def store_settings_of(settings: LogStoreSettings) -> StoreSourceSettings:
