@@ -8,7 +8,7 @@ from relance.detectors.rhythms import ANNOUNCED, Rhythm
 from relance.detectors.watched import Watched
 from relance.domain.progress import Phase, Progress
 
-PAUSE_TIMES: Final = 1.5
+PAUSE_TIMES: Final = 2.0
 """A pause of up to this many times the longest that the attempt got over by itself is no news."""
 MORE_TIMES: Final = 0.5
 PAUSE_TIMES_AT_MOST: Final = 3.0

@@ -23,9 +23,9 @@ PAUSE_LEAST_S: Final = 2.0
 """A shorter pause is none that anybody would wait for."""
 PAUSES: Final = 4
 """So many of the longest pauses are kept."""
-PAUSES_FOR: Final = timedelta(hours=48)
+PAUSES_FOR: Final = timedelta(hours=72)
 """So long: what comes once a day is learned."""
-ONCE_FOR: Final = timedelta(hours=6)
+ONCE_FOR: Final = timedelta(hours=12)
 """A pause that came but once counts for so long: a file system that hung yesterday is no reason to wait today."""
 ANNOUNCED: Final = frozenset({
     Phase.STARTING, Phase.COMPILING, Phase.LOADING, Phase.EVALUATING, Phase.SAVING, Phase.ENDING,

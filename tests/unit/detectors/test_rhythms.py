@@ -26,14 +26,14 @@ def test_the_longest_pause_of_late_is_known() -> None:
 
 
 def test_a_pause_that_came_once_counts_for_hours_and_one_that_came_twice_for_days() -> None:
-    once = stepped(UNKNOWN, 0, 300, 301, 321, 7 * HOUR_S, 7 * HOUR_S + 1, 14 * HOUR_S)
-    assert once.longest_s == 7 * HOUR_S - 1
+    once = stepped(UNKNOWN, 0, 300, 301, 321, 13 * HOUR_S, 13 * HOUR_S + 1, 26 * HOUR_S)
+    assert once.longest_s == 13 * HOUR_S - 1
 
     rhythm = stepped(UNKNOWN, 0, 300, 301)
-    every_second = [301 + number for number in range(1, 8 * 3600)]
+    every_second = [301 + number for number in range(1, 14 * 3600)]
     assert stepped(rhythm, *every_second).longest_s == 0.0
 
-    again = stepped(rhythm, 500, 501, *(501 + number for number in range(1, 8 * 3600)))
+    again = stepped(rhythm, 500, 501, *(501 + number for number in range(1, 14 * 3600)))
     assert again.longest_s == 199.0
 
 
