@@ -13,7 +13,7 @@ from relance.bootstrap.proofs.facts import Filter
 from relance.bootstrap.proofs.markers import MarkerCheck, check_marker
 from relance.bootstrap.proofs.rows import Level, Row, SignalCheck, place_of
 from relance.bootstrap.proofs.signals import Opened, Question, check_signals
-from relance.bootstrap.senses import log_store_of, wanted_of
+from relance.bootstrap.senses import log_store_of
 from relance.bootstrap.stores import exchange_of
 from relance.config import ClusterSettings, SettingError
 from relance.config.settings import LocalSchedulerSettings
@@ -23,6 +23,7 @@ from relance.controllers.slurm.markers import SlurmMarkerJob
 from relance.domain.faults import Scope
 from relance.ports.clocks import Clock, SystemClock
 from relance.ports.markers import MarkerJob
+from relance.progress.wanted import wanted_patterns
 from relance.rules import Pack
 from relance.rules.metric_queries import Naming
 from relance.rules.pushdown import Prefilter
@@ -30,6 +31,7 @@ from relance.sources.exchanges import Exchange, StoreRefusedError
 from relance.sources.files.settings import FileSettings
 from relance.sources.files.sources import FileSource
 from relance.sources.metrics.clients import MetricClient, Pace
+from relance.sources.stores.wanted import wanted_of
 
 _T = TypeVar("_T")
 _Settings = TypeVar("_Settings", bound=StoreSettings)
@@ -52,9 +54,10 @@ def filters_of(cluster: ClusterSettings, pack: Pack) -> tuple[Filter | None, Fil
     """What the watcher asks log stores for, of jobs' and of kernel lines; None where there is no log store."""
     if not any(isinstance(each, LogStoreSettings) for each in cluster.logs):
         return None, None
-    wanted = wanted_of(pack, tuple(cluster.progress_patterns.values()))
+    wanted = wanted_of(pack)
+    also = [pattern for each in cluster.progress_patterns.values() for pattern in wanted_patterns(each)]
     return (
-        Filter(kind="lines of jobs", lines=wanted.lines(Scope.APPLICATION, ()), unfit=_unfit(wanted.own)),
+        Filter(kind="lines of jobs", lines=wanted.lines(Scope.APPLICATION, also), unfit=_unfit(wanted.own)),
         Filter(kind="kernel lines", lines=wanted.lines(Scope.KERNEL, ()), unfit=_unfit(wanted.kernel)),
     )
 
