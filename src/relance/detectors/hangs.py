@@ -12,7 +12,7 @@ from typing import Final
 
 from relance.detectors.evidence import CAUSES, position_of, said, time_of, was_outlived
 from relance.detectors.oddities import is_few, odd_nodes, words
-from relance.detectors.patience import allowed_s, learned_s, patience_s, picture_s, start_s
+from relance.detectors.patience import allowed_s, lasting_s, learned_s, patience_s, picture_s, start_s
 from relance.detectors.pictures import NONE, Standstill
 from relance.detectors.rhythms import UNKNOWN, Rhythm
 from relance.detectors.watched import Watched
@@ -165,7 +165,7 @@ def _judge(
     patience = patience_s(state.rhythm, state.healed, watched, progress)
     if state.lasting or silence_s < patience:
         return state, ()
-    lasts = silence_s >= max(watched.hang.lasting_min_s, watched.hang.lasting_times * patience)
+    lasts = silence_s >= max(patience, lasting_s(state.rhythm, state.healed, watched, progress))
     if state.suspected and not lasts:
         return state, ()
     told = replace(state, suspected=True, lasting=lasts)

@@ -13,6 +13,8 @@ PAUSE_TIMES: Final = 2.0
 MORE_TIMES: Final = 0.5
 PAUSE_TIMES_AT_MOST: Final = 3.0
 """Each silence that was suspected wrongly, from the second on, makes the factor larger by so much, up to this."""
+COLLECTED_BEFORE: Final = 0.5
+"""So many usual gaps before signs may confirm a hang evidence of it is wanted."""
 LEARNED_TIMES: Final = 5.0
 """What was learned to be steps may be something else that counts: so many times the usual patience."""
 
@@ -50,6 +52,17 @@ def learned_s(rhythm: Rhythm, wrong: int, watched: Watched) -> float:
     """How long the attempt is known to pause without a word, with room, in seconds."""
     times = min(PAUSE_TIMES + MORE_TIMES * max(0, wrong - 1), PAUSE_TIMES_AT_MOST)
     return min(times * rhythm.longest_s, watched.hang.phase_limit_s)
+
+
+def lasting_s(rhythm: Rhythm, wrong: int, watched: Watched, progress: Progress) -> float:
+    """How long a silence has to be until it is taken to last, in seconds.
+
+    Where steps are slow that is a little before signs may confirm it, so that what is collected then is in time.
+    """
+    limits = watched.hang
+    known_s = max(limits.suspected_min_s, learned_s(rhythm, wrong, watched))
+    slow_s = (limits.signed_medians - COLLECTED_BEFORE) * (rhythm.usual_s(progress) or 0.0)
+    return max(limits.lasting_min_s, limits.lasting_times * known_s, slow_s)
 
 
 def start_s(watched: Watched) -> float:

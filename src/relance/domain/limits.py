@@ -18,7 +18,7 @@ class HangLimits:
     """A suspected hang that lasts for so long is an incident; one that passes before is only shown. Early enough for
     evidence collected then (20 s) to be weighed when signs may confirm it."""
     lasting_times: float = 2.0
-    """And so many times as long as what made it suspected."""
+    """And so many times as long as the attempt is known to pause; where steps are slow, at least 4.5 usual gaps."""
     signed_min_s: float = 180.0
     """With an independent sign: node silent, Xid, dead rank."""
     signed_medians: float = 5.0

