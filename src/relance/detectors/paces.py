@@ -146,10 +146,12 @@ class Fold:
         self.slow = pace.slow
 
     def take(self, seen: StepSeen) -> None:
-        """One more report. A step that is told again, as other ranks do, says nothing."""
+        """One more report. A step that is told again, as other ranks or sources do, says nothing."""
         step, last, at = seen.step, self._step, self._at
         if step in (last, self._before):
             return
+        if last is not None and at is not None and step < last and seen.at < at:
+            return  # late word from another source, not a step back
         self._before, self._step, self._at = last, step, seen.at
         if last is None or at is None:
             return

@@ -185,6 +185,16 @@ def test_steps_that_are_told_again_or_go_back_are_no_slowdown() -> None:
     assert training.timeline.findings == []
 
 
+def test_late_words_of_another_source_hide_no_slowdown() -> None:
+    training = Training(step_s=5.0)
+    found = []
+    for times in (*[1.0] * 300, *[1.5] * 60):
+        found += training.train(1, times)
+        if training.step % 3 == 0:
+            training.timeline.see(StepSeen(at=at(training.now_s - 7.0), step=training.step - 2))
+    assert [each.symptom for each in found] == ["slowdown"]
+
+
 def test_a_slow_drift_by_a_third_in_a_day_is_no_slowdown() -> None:
     training = Training(step_s=20.0)
     assert [found for hour in range(24) for found in training.train(180, 1.0 + hour / 72)] == []
