@@ -25,6 +25,8 @@ LOOK_S = 1.0
 """Between two looks at the logs."""
 SIGNALS_EVERY_S = 15.0
 STORE_DELAY_S = 5.0
+COLLECTING_S = 20.0
+"""The longest that a command for evidence takes."""
 _BETWEEN = 0.63
 """So long after the last line is the next look."""
 NODES = ("n1", "n2", "n3", "n4")
@@ -54,6 +56,8 @@ class Standing:
         self._lines: list[LogBlock] = []
         self._signals: list[tuple[float, Signal]] = []
         self._picture: Mapping[Activity, int] | None = None
+        self._to_collect: list[tuple[str, int]] = []
+        self._collected_at_s: float | None = None
         self._last_step_s = 0.0
 
     @property
@@ -89,8 +93,8 @@ class Standing:
         self._signals.append(signal(self))
 
     def collect(self, rule: str, rank: int) -> None:
-        """A command collects traces once the silence is suspected."""
-        self.case = replace(self.case, collected=(*self.case.collected, collected(rule, rank, self.now)))
+        """A command will collect traces that show this, once the silence lasts."""
+        self._to_collect.append((rule, rank))
 
     def show(self, counts: Mapping[Activity, int]) -> None:
         """What the GPUs show from now on, whenever they are looked at closely."""
@@ -107,6 +111,9 @@ class Standing:
         next_signals_s = self.now_s + SIGNALS_EVERY_S
         while self.now_s < end_s:
             self.now_s += every_s
+            if self._collected_at_s is not None and self.now_s >= self._collected_at_s:
+                hits = tuple(collected(rule, rank, self.now) for rule, rank in self._to_collect)
+                self.case, self._to_collect = replace(self.case, collected=hits or self.case.collected), []
             found = list(self._look())
             if self.now_s >= next_signals_s:
                 next_signals_s += SIGNALS_EVERY_S
@@ -135,6 +142,8 @@ class Standing:
 
     def _kept(self, memory: Memory, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
         self._memory = memory
+        if any(finding.detector == "hang" and not finding.is_passing for finding in findings):
+            self._collected_at_s = self._collected_at_s or self.now_s + COLLECTING_S
         self.confirmed += sum(
             finding.detector == "hang" and finding.certainty is Certainty.CONFIRMED for finding in findings
         )  # fmt: skip

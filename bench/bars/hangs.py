@@ -7,7 +7,16 @@ from dataclasses import dataclass
 from itertools import product
 
 from bench.measures import Limit, Result
-from bench.standstills import LOOK_S, RULES, SIGNALS_EVERY_S, STORE_DELAY_S, Standing, silent_node, xid_metric
+from bench.standstills import (
+    COLLECTING_S,
+    LOOK_S,
+    RULES,
+    SIGNALS_EVERY_S,
+    STORE_DELAY_S,
+    Standing,
+    silent_node,
+    xid_metric,
+)
 from relance.domain.findings import Certainty, FindingKind, Sign
 from relance.domain.limits import HangLimits
 from relance.domain.observations import Activity
@@ -122,7 +131,8 @@ def measure(*, quick: bool) -> Result:
         conditions=(
             f"a training of 4 nodes x 2 GPUs that makes {_STEPS} steps and then none, read by the real pipeline with "
             f"the shipped {len(RULES.metrics)} metric rules and limits; virtual clock, a look at the logs every "
-            f"{LOOK_S:g} s, signals every {SIGNALS_EVERY_S:g} s from a store {STORE_DELAY_S:g} s behind; delays count "
+            f"{LOOK_S:g} s, signals every {SIGNALS_EVERY_S:g} s from a store {STORE_DELAY_S:g} s behind; evidence is "
+            f"collected {COLLECTING_S:g} s after a silence was told to last; delays count "
             f"from the last step; saves and evaluations of {_PAUSE_S:g} s by one rank, announced and not, while the "
             "other GPUs wait and traces name the rank that saves"
         ),
