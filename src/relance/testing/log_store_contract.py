@@ -106,6 +106,17 @@ class LogStoreContract:
         found = await everything(stage.store, Selection(labels={"job_id": (job,)}), base, base + _NS, 10)
         assert sorted(texts(found)) == sorted(["before", *(f"line {at}" for at in range(40)), "after"])
 
+    async def test_lines_far_apart_all_come(self, stage: StoreStage) -> None:
+        """Hours without a line are no end."""
+        job, base = stage.name(), stage.base_ns()
+        times = [base - hours * 3600 * _NS for hours in (20, 19, 5, 1, 0)]
+        await stage.push({"job_id": job}, [(at, str(number)) for number, at in enumerate(times)])
+        wanted = Selection(labels={"job_id": (job,)})
+        for size in (1, 2, 100):
+            found = await everything(stage.store, wanted, base - 24 * 3600 * _NS, base + _NS, size)
+            assert texts(found) == ["0", "1", "2", "3", "4"]
+        assert texts(await stage.store.newest(wanted, base - 24 * 3600 * _NS, base + _NS, 2)) == ["3", "4"]
+
     async def test_the_newest_lines_come_by_rising_time(self, stage: StoreStage) -> None:
         """The last ones, and no more than asked for."""
         job, base = stage.name(), stage.base_ns()

@@ -16,6 +16,10 @@ _LIMITS: Final = re.compile(
 )
 _VERSION: Final = re.compile(rb'vm_app_version\{[^}\n]*\bversion="([^"\n]{1,120})"')
 _LOOKED_BACK: Final = "5m"
+_SPAN_NS: Final = 15 * 60 * 10**9
+_SPAN_LEAST_NS: Final = 10**9
+_SPAN_MOST_NS: Final = 30 * 24 * 3600 * 10**9
+_SPAN_GROWTH: Final = 4
 
 
 class VictoriaLogsStore:
@@ -27,20 +31,31 @@ class VictoriaLogsStore:
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
+        self._span_ns = _SPAN_NS
 
     async def page(self, wanted: Selection, since_ns: int, until_ns: int, at_most: int) -> Page:
-        """The oldest entries of a time. Raises StoreError."""
-        query, limit = queries.query_of(wanted), max(at_most, 1)
-        found = await self._ask(queries.oldest(query, limit), since_ns, until_ns)
-        last = found[-1].at_ns if found else until_ns
-        entries = [entry for entry in found if since_ns <= entry.at_ns < until_ns]
-        if len(found) < limit or last >= until_ns:
-            return Page(entries=tuple(entries), is_whole=True)
-        if last > since_ns:
-            return Page(entries=tuple(entries), is_whole=False, up_to_ns=last)
-        found = await self._ask(queries.all_of(query), since_ns, since_ns + 1)
-        entries = [entry for entry in found if entry.at_ns == since_ns]
-        return Page(entries=tuple(entries), is_whole=False, up_to_ns=since_ns + 1)
+        """The oldest entries of a time. Raises StoreError.
+
+        For each page VictoriaLogs goes through all of the time that is asked for, so that is about as long as the last
+        page was.
+        """
+        query, limit, since = queries.query_of(wanted), max(at_most, 1), since_ns
+        while since < until_ns:
+            until = min(until_ns, since + self._span_ns)
+            found = await self._ask(queries.oldest(query, limit), since, until)
+            entries = tuple(entry for entry in found if since <= entry.at_ns < until)
+            if len(found) >= limit and found[-1].at_ns < until:
+                last = found[-1].at_ns
+                self._span_ns = max(last - since, _SPAN_LEAST_NS)
+                if last == since:
+                    entries, last = await self._all_at(query, since), since + 1
+                return Page(entries=entries, is_whole=False, up_to_ns=last)
+            if len(found) < limit // 2:
+                self._span_ns = min(self._span_ns * _SPAN_GROWTH, _SPAN_MOST_NS)
+            if entries or until >= until_ns:
+                return Page(entries=entries, is_whole=until >= until_ns, up_to_ns=until)
+            since = until
+        return Page(entries=(), is_whole=True)
 
     async def newest(self, wanted: Selection, since_ns: int, until_ns: int, at_most: int) -> tuple[Entry, ...]:
         """The newest entries of a time. Raises StoreError."""
@@ -69,6 +84,11 @@ class VictoriaLogsStore:
     async def close(self) -> None:
         """Give the connections back."""
         await self._exchange.close()
+
+    async def _all_at(self, query: str, at_ns: int) -> tuple[Entry, ...]:
+        """All entries of one time, however many. Raises StoreError."""
+        found = await self._ask(queries.all_of(query), at_ns, at_ns + 1)
+        return tuple(entry for entry in found if entry.at_ns == at_ns)
 
     async def _ask(self, query: str, since_ns: int, until_ns: int) -> list[Entry]:
         """Entries by rising time; those of one time in the order in which they came. Raises StoreError."""
