@@ -50,7 +50,7 @@ class VictoriaLogsStore:
                 if last == since:
                     entries, last = await self._all_at(query, since), since + 1
                 return Page(entries=entries, is_whole=False, up_to_ns=last)
-            if len(found) < limit // 2:
+            if 2 * len(found) < limit:
                 self._span_ns = min(self._span_ns * _SPAN_GROWTH, _SPAN_MOST_NS)
             if entries or until >= until_ns:
                 return Page(entries=entries, is_whole=until >= until_ns, up_to_ns=until)
