@@ -35,6 +35,7 @@ NAMES = (
     "crashes",
     "quiet",
     "fleet_metrics",
+    "soak",
     "slurm_detections",
     "slurm_restarts",
     "slurm_dead_ranks",
