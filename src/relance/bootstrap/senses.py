@@ -36,7 +36,8 @@ def open_senses(cluster: ClusterSettings, pack: Pack, clock: Clock) -> Senses:
 def _log_source(settings: LogSourceSettings, cluster: ClusterSettings, wanted: Wanted | None, clock: Clock) -> Source:
     if isinstance(settings, FilesSettings):
         return FileSource(FileSettings(roots=tuple(str(root) for root in cluster.log_roots)), clock)
-    return StoreSource(log_store_of(settings), store_settings_of(settings), wanted, clock=clock)
+    filtered = wanted if settings.prefilter else None
+    return StoreSource(log_store_of(settings), store_settings_of(settings), filtered, clock=clock)
 
 
 def log_store_of(settings: LogStoreSettings) -> LogStore:
