@@ -31,7 +31,6 @@ from relance.sources.metrics.tellings import Tellings
 _LOG = structlog.get_logger("relance.sources.metrics")
 _NAMES_EVERY_S, _FEW_NAMES_EVERY_S = 300.0, 30.0
 _PRESENCE_EVERY_S = 30.0
-_AGAIN_MOST_S = 60.0
 _NODES_NAMED = 8
 
 
@@ -108,8 +107,7 @@ class MetricSource:
             notes = await self._round()
         except StoreError as error:
             self._standing.failed(error, self._clock.now())
-            again_s = error.again_in_s if isinstance(error, StoreBusyError) else 0.0
-            again_s = max(again_s, min(self._settings.poll_s * 2 ** (self._standing.failures - 1), _AGAIN_MOST_S))
+            again_s = self._standing.again_in_s(self._settings.poll_s)
             self._due = self._clock.monotonic() + again_s
             _LOG.warning("metric store gave no answer", source=self.name, reason=str(error), again_in_s=again_s)
         else:

@@ -8,6 +8,10 @@ from relance.domain.findings import Coverage, Sight
 from relance.sources.exchanges import StoreBusyError, StoreError, StoreRefusedError
 
 _NOTES_AT_MOST = 3
+_AGAIN_MOST_S = 60.0
+"""The longest wait that we choose ourselves before a store that gave no answer is asked again."""
+_DOUBLINGS_AT_MOST = 10
+"""More of them lead beyond any wait that there is, and at some time beyond what a float holds."""
 
 
 class StoreStanding:
@@ -28,6 +32,12 @@ class StoreStanding:
         self._failing_since = self._failing_since or now
         self._failure = error
         self.failures += 1
+
+    def again_in_s(self, poll_s: float) -> float:
+        """How long to wait after a look that came to nothing, in seconds: ever longer, or as long as the store asks."""
+        asked_s = self._failure.again_in_s if isinstance(self._failure, StoreBusyError) else 0.0
+        doublings = min(max(self.failures - 1, 0), _DOUBLINGS_AT_MOST)
+        return max(asked_s, min(poll_s * 2.0**doublings, _AGAIN_MOST_S))
 
     def looked(self, up_to: datetime, lag: str, notes: tuple[str, ...]) -> None:
         """A whole look was made. `up_to`: how far it saw; `lag`: why that is not until now; `notes`: what lacks."""
