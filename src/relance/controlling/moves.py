@@ -189,6 +189,10 @@ class Transaction:
     """Our exclusions were refused, or taken back: from now on only the job's own list is written."""
     repeats: int = 0
     is_read_back: bool = False
+    looked_since_update: bool = False
+    """Copies were looked for after the newest update, or could not be."""
+    ends_park: bool = False
+    """Until our update the job waited because we had parked it: it is ours to cancel."""
     added: tuple[str, ...] = ()
     """The nodes that we added to the job's list."""
     leave_end: End | None = None
@@ -220,6 +224,11 @@ class Turn:
     transaction: Transaction
     step: Step
     notes: tuple[Note, ...] = ()
+
+
+def abandon(reason: str) -> End:
+    """The end of an action that the world has overtaken."""
+    return End(end=ActionEnd.ABANDONED, reason=reason)
 
 
 def elapsed_s(mark_s: float | None, now: Moment) -> float:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from relance.controlling import updates
+from relance.controlling.copies import leave_to_twin, twin_of, waits_for_us
 from relance.controlling.freshness import not_fresh, too_late
 from relance.controlling.moves import (
     Answered,
@@ -30,11 +31,12 @@ from relance.controlling.moves import (
     Transaction,
     Turn,
     Unreadable,
+    abandon,
     elapsed_s,
 )
 from relance.controlling.paces import COMMAND_LIMIT_S, READ_AGE_S, SETTLE_S
 from relance.controlling.state_tables import Case, Course, ruling
-from relance.controlling.updates import ENDING_LIMIT_S, abandon, job_changed, twin_of
+from relance.controlling.updates import ENDING_LIMIT_S, job_changed
 from relance.domain.advice import ActionEnd, ActionKind
 from relance.domain.ledgers import Outcome, Verb
 from relance.domain.views import ClusterReport, JobState, JobView
@@ -124,8 +126,8 @@ def _check(transaction: Transaction, job: JobView, now: Moment) -> Turn:
 
 def _not_beside(transaction: Transaction, job: JobView, twin: str) -> Turn:
     """There is a copy: what has ended is not restarted, and what waits because we parked it makes way."""
-    if updates.waits_for_us(transaction, job):
-        return updates.leave_to_twin(transaction, job, twin)
+    if waits_for_us(transaction, job):
+        return leave_to_twin(transaction, job, twin)
     return Turn(transaction=transaction, step=abandon(twin))
 
 
@@ -156,7 +158,8 @@ def _answered(transaction: Transaction, answer: Answered, now: Moment) -> Turn:
         case Verb.REQUEUE:
             return _requeue_answered(known, answer, now)
         case Verb.CONSTRAIN:
-            return updates.update_answered(replace(known, wrote=sent, writes=known.writes + 1), answer, now)
+            written = replace(known, wrote=sent, writes=known.writes + 1, looked_since_update=False)
+            return updates.update_answered(written, answer, now)
         case Verb.CANCEL:
             return _cancel_answered(known, answer, now)
         case None:
@@ -257,7 +260,9 @@ def _cancelling(transaction: Transaction, job: JobView, now: Moment) -> Turn:
 def _looked(transaction: Transaction, report: ClusterReport, now: Moment) -> Turn:
     if not report.complete:
         return _blind(transaction, "not all jobs could be read", now)
-    known = replace(transaction, report=report, looked_at_s=now.monotonic_s, blind_since_s=None)
+    known = replace(
+        transaction, report=report, looked_at_s=now.monotonic_s, blind_since_s=None, looked_since_update=True
+    )
     return Turn(transaction=known, step=Read())
 
 
@@ -266,11 +271,14 @@ def _blind(transaction: Transaction, text: str, now: Moment) -> Turn:
     since_s = transaction.blind_since_s if transaction.blind_since_s is not None else now.monotonic_s
     known = replace(transaction, blind_since_s=since_s)
     if now.monotonic_s - since_s < PATIENCE_S:
-        return Turn(transaction=known, step=Look(after_s=known.pace.slow_poll_s))
+        # After the update the job is read in between: what was written is read back whether or not copies are seen.
+        step = Read() if known.phase is Phase.WATCH else Look(after_s=known.pace.slow_poll_s)
+        return Turn(transaction=known, step=step)
     if known.phase is Phase.CHECK:
         return Turn(transaction=known, step=abandon(f"copies of the job could not be looked for: {text}"))
     note = Note(step="blind", detail=f"copies of the job could not be looked for: {text}")
-    return Turn(transaction=replace(known, looked_at_s=now.monotonic_s), step=Read(), notes=(note,))
+    blind = replace(known, looked_at_s=now.monotonic_s, looked_since_update=True)
+    return Turn(transaction=blind, step=Read(), notes=(note,))
 
 
 def _unreadable(transaction: Transaction, text: str, now: Moment) -> Turn:

@@ -29,11 +29,11 @@ from relance.controlling.moves import (
     Send,
     Transaction,
     Unreadable,
+    abandon,
 )
 from relance.controlling.paces import COMMAND_LIMIT_S, READ_AGE_S
 from relance.controlling.preparations import parked_until
 from relance.controlling.sequences import advance, first_step
-from relance.controlling.updates import abandon
 from relance.domain.advice import ActionEnd, Command
 from relance.domain.ledgers import ActionRecord, Did, Ended, Entry, Intended, Noted, Outcome, Parked, Verb
 from relance.domain.views import ClusterReport, JobView

@@ -5,6 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from relance.controlling.copies import (
+    copy_beside_ours,
+    is_ours,
+    leave_to_twin,
+    look_again,
+    too_late_to_stop,
+    twin_of,
+    waits_for_us,
+)
 from relance.controlling.exclusions import in_the_way, merged
 from relance.controlling.freshness import LOOK_AGE_S, not_fresh
 from relance.controlling.moves import (
@@ -18,14 +27,14 @@ from relance.controlling.moves import (
     Send,
     Transaction,
     Turn,
+    abandon,
     elapsed_s,
 )
 from relance.controlling.preparations import expected_of, grounds_of, parked_until
 from relance.controlling.state_tables import attempt_before, held, is_meant, parked_by_us, who_decided
 from relance.domain.advice import NEEDS_A_PERSON, ActionEnd
 from relance.domain.ledgers import Outcome, Verb
-from relance.domain.twins import twins
-from relance.domain.views import ClusterReport, Hold, JobState, JobView
+from relance.domain.views import Hold, JobState, JobView
 
 ENDING_LIMIT_S = 900.0
 """An attempt that takes longer to end is on a node that does not let go; the requeue stands all the same."""
@@ -41,11 +50,6 @@ NEVER_FITS = "BadConstraints"
 does in a full cluster: so whether there is room is counted as well."""
 
 
-def abandon(reason: str) -> End:
-    """The end of an action that the world has overtaken."""
-    return End(end=ActionEnd.ABANDONED, reason=reason)
-
-
 def job_changed(transaction: Transaction, job: JobView) -> End | None:
     """The end of an action whose job is another now, or was requeued by somebody else after us."""
     if not is_meant(job, transaction.began.advice, transaction.cluster):
@@ -53,32 +57,6 @@ def job_changed(transaction: Transaction, job: JobView) -> End | None:
     if job.restart_count > transaction.target_count:
         return abandon(f"somebody else requeued it: the restart count is {job.restart_count}")
     return None
-
-
-def twin_of(transaction: Transaction, job: JobView, *, ended: datetime | None = None) -> str:
-    """The sentence about a copy of this job that runs or will run; empty when there is none.
-
-    Without `ended`, when the attempt ended, a job counts that was submitted since, and not one that only started since:
-    for such a one nothing that waits already is cancelled.
-    """
-    report = transaction.report
-    if report is None or transaction.began.advice.successor:
-        return ""
-    found = twins(job, report.jobs, _attempt_began(transaction, report), ended)
-    return next((twin.reason for twin in found if twin.is_certain), "")
-
-
-def _attempt_began(transaction: Transaction, report: ClusterReport) -> datetime:
-    """When the attempt began that is replaced; accounting knows it when somebody else has requeued it already."""
-    expected, attempt = transaction.began.expected, transaction.began.advice.attempt
-    if expected.started_at is not None:
-        return expected.started_at
-    starts = (
-        item.started_at
-        for item in report.past
-        if item.raw_id == expected.raw_id and item.restart_count == attempt.restart_count and item.started_at
-    )
-    return next(starts, expected.submitted_at)
 
 
 def write(transaction: Transaction, job: JobView, now: Moment) -> Turn:
@@ -113,7 +91,7 @@ def update_answered(transaction: Transaction, answer: Answered, now: Moment) -> 
     """What becomes of a transaction after the update was sent; `wrote` and `writes` are of this one."""
     if answer.outcome is Outcome.DONE:
         written = replace(transaction, phase=Phase.WATCH, written_at_s=now.monotonic_s, refused="")
-        return Turn(transaction=written, step=Read())
+        return Turn(transaction=written, step=Look() if is_ours(written) else Read())
     if transaction.writes >= WRITE_TRIES:
         left = replace(transaction, phase=Phase.WATCH, written_at_s=now.monotonic_s)
         note = Note(step="left", detail="the update could not be made: the scheduler starts the job by itself")
@@ -165,7 +143,9 @@ def _update(transaction: Transaction, job: JobView, now: Moment) -> Turn:
         reason = "it is in the queue already, and nothing is to be added"
         return Turn(transaction=known, step=End(end=ActionEnd.SUCCEEDED, reason=reason), notes=tuple(notes))
     send = Send(verb=Verb.CONSTRAIN, restart_count=known.target_count, exclude=nodes, start_at=start_at)
-    return Turn(transaction=replace(known, sent=send, added=added), step=send, notes=tuple(notes))
+    ends_park = known.ends_park or waits_for_us(known, job)
+    sent = replace(known, sent=send, added=added, ends_park=ends_park)
+    return Turn(transaction=sent, step=send, notes=tuple(notes))
 
 
 def _start_at(transaction: Transaction, job: JobView, now: datetime) -> datetime | None:
@@ -186,21 +166,6 @@ def _is_requeue_delay(transaction: Transaction, job: JobView) -> bool:
         return False
     late_s = (job.eligible_at - job.submitted_at).total_seconds() - transaction.report.facts.requeue_delay_s
     return -0.5 <= late_s <= 3.0  # noqa: PLR2004 - times in whole seconds, and Slurm adds one (slurm.md 2: 121 s)
-
-
-def waits_for_us(transaction: Transaction, job: JobView) -> bool:
-    """Whether the job is pending for the time that an earlier action of ours gave it."""
-    return job.state is JobState.PENDING and parked_by_us(job, transaction.parked)
-
-
-def leave_to_twin(transaction: Transaction, job: JobView, twin: str) -> Turn:
-    """A copy goes on: a pending attempt that is our doing is cancelled, any other is left as it is."""
-    if not transaction.requeued_by_us and not waits_for_us(transaction, job):
-        return Turn(transaction=transaction, step=abandon(f"left as it is: {twin}"))
-    end = abandon(f"our pending attempt was cancelled: {twin}")
-    send = Send(verb=Verb.CANCEL, restart_count=transaction.target_count)
-    note = Note(step="twin", detail=f"{twin}; our own pending attempt is cancelled, the copy goes on")
-    return Turn(transaction=replace(transaction, sent=send, leave_end=end), step=send, notes=(note,))
 
 
 def _decided_beside(transaction: Transaction, job: JobView) -> Turn | None:
@@ -255,6 +220,8 @@ def _is_overwritten(transaction: Transaction, job: JobView) -> bool:
 def _waiting(transaction: Transaction, job: JobView, now: Moment) -> Turn:
     if job.hold is not Hold.NONE:
         return Turn(transaction=transaction, step=_held(job))
+    if beside := copy_beside_ours(transaction, job):
+        return beside
     known, notes = transaction, []
     # What a person changes after the read-back wins; the delay of a requeue is nobody's wish.
     stands = _stands(known, job) if not known.is_read_back else not _is_overwritten(known, job)
@@ -279,7 +246,7 @@ def _long_waiting(transaction: Transaction, job: JobView, notes: tuple[Note, ...
     added = ", ".join(transaction.added)
     may_be_us = bool(added) and not transaction.without_ours
     if may_be_us and elapsed_s(transaction.looked_at_s, now) > LOOK_AGE_S:
-        return Turn(transaction=transaction, step=Look(), notes=notes)
+        return Turn(transaction=transaction, step=look_again(transaction), notes=notes)
     grounds = grounds_of(transaction.report)
     ours = job.reason.startswith(NEVER_FITS) or (grounds is not None and in_the_way(job, transaction.added, grounds))
     if may_be_us and ours:
@@ -303,7 +270,8 @@ def _running(transaction: Transaction, job: JobView, now: Moment) -> Turn:
         return Turn(transaction=transaction, step=Read(after_s=min(left_s, transaction.pace.poll_s)))
     unkept = [name for name in transaction.began.advice.exclude if name in job.nodes]
     but = f", before {', '.join(unkept)} could be kept out" if unkept else ""
-    end = End(end=ActionEnd.SUCCEEDED, reason=f"runs on {', '.join(job.nodes)}{but}")
+    beside = too_late_to_stop(transaction, job)
+    end = End(end=ActionEnd.SUCCEEDED, reason=f"runs on {', '.join(job.nodes)}{but}{beside}")
     return Turn(transaction=transaction, step=end)
 
 

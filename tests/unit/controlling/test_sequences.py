@@ -104,6 +104,7 @@ SETTLE = replace(START, phase=Phase.SETTLE, requeues=1, settle_since_s=75.0)
 QUEUE = replace(START, phase=Phase.QUEUE, requeued_by_us=True, requeues=1, queue_since_s=99.0)
 WRITE = replace(QUEUE, phase=Phase.WRITE, pending_since_s=98.9, report=REPORT, looked_at_s=100.0)
 WATCH = replace(WRITE, phase=Phase.WATCH, written_at_s=99.5, wrote=UPDATE, writes=1, added=("n1",))
+WATCH = replace(WATCH, looked_since_update=True)
 
 
 def moment(seconds: float = 100.0, leave: Leave = Leave.GRANTED, reason: str = "") -> Moment:
@@ -210,7 +211,19 @@ def done(outcome: Outcome = Outcome.DONE, text: str = "") -> Answered:
             abandoned("after the requeue: whether somebody holds it cannot be read"),
             id="held or not",
         ),
-        pytest.param(replace(WRITE, sent=UPDATE), done(), Read(), id="update accepted: read back"),
+        pytest.param(replace(WRITE, sent=UPDATE), done(), Look(), id="update accepted: look for copies once more"),
+        pytest.param(
+            replace(WRITE, sent=UPDATE, requeued_by_us=False), done(), Read(),
+            id="accepted for what others requeued, and no copy would change anything: read back",
+        ),
+        pytest.param(WATCH, Looked(report=REPORT), Read(), id="looked after the update: read back"),
+        pytest.param(
+            replace(WATCH, looked_since_update=False), Blind(text="x"), Read(), id="no look after the update: read"
+        ),
+        pytest.param(
+            replace(WATCH, looked_since_update=False, blind_since_s=99.0), Saw(job=PENDING), Look(after_s=1.0),
+            id="not looked after the update: look again",
+        ),
         pytest.param(replace(WRITE, sent=UPDATE), done(Outcome.SILENT), Read(after_s=1.0), id="update unanswered"),
         pytest.param(
             WATCH, Saw(job=replace(PENDING, excluded=("n1",), eligible_at=T0)), Read(after_s=0.2), id="reads as written"

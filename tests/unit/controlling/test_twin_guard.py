@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 
-from relance.domain.advice import ActionEnd
-from relance.domain.views import Hold, JobState
+import pytest
+
+from relance.domain.advice import ActionEnd, Command
+from relance.domain.faults import Remedy
+from relance.domain.views import ClusterReport, Hold, JobState
 from tests.unit.controlling.worlds import World
 
 
@@ -41,6 +45,104 @@ def test_a_copy_that_appears_after_our_requeue_goes_on_and_ours_is_cancelled(wor
     world.play(story())
     assert world.verbs() == ["requeue", "cancel"]
     assert [end for end, _ in world.backend.ends()] == [ActionEnd.ABANDONED]
+
+
+@pytest.mark.parametrize("after_s", [number * 0.05 for number in range(21)])
+def test_ours_never_starts_beside_a_copy_submitted_at_any_moment_before_our_update(
+    world: World, after_s: float
+) -> None:
+    async def story() -> None:
+        job = await world.failed_job()
+        world.backend.give(world.order(world.advice(job)))
+        async with world.running():
+            await world.clock.sleep(after_s)
+            copy = world.cluster.submit()
+            await world.clock.sleep(20)
+        assert world.cluster.starts(job.raw_id)[1:] == ()
+        assert world.cluster.job(job.raw_id).state in (JobState.FAILED, JobState.CANCELLED)
+        assert world.cluster.job(copy).state is JobState.RUNNING
+
+    world.play(story())
+    assert [end for end, _ in world.backend.ends()] == [ActionEnd.ABANDONED]
+
+
+@pytest.mark.parametrize("park", [True, False])
+def test_a_copy_that_appears_as_a_parked_attempt_is_updated_goes_on_and_ours_is_cancelled(
+    world: World, *, park: bool
+) -> None:
+    async def story() -> None:
+        job = await world.failed_job()
+        until = world.clock.now() + timedelta(minutes=30)
+        world.backend.give(world.order(world.advice(job, action=Remedy.WAIT, park=True, park_until=until)))
+        await world.run(10)
+        later = until + timedelta(minutes=30)
+        world.backend.give(world.order(world.advice(job, id="adv-2", generation=2, park=park, park_until=later)))
+        before_the_update(world, 2, world.cluster.submit)
+        await world.run(10)
+        assert world.cluster.job(job.raw_id).state is JobState.CANCELLED
+
+    world.play(story())
+    assert world.verbs() == ["requeue", "update", "update", "cancel"]
+    assert world.backend.ends()[-1][1].startswith("our pending attempt was cancelled: job 2")
+
+
+def test_a_copy_that_the_last_look_shows_beside_our_running_attempt_is_told_and_nothing_is_ended(world: World) -> None:
+    async def story() -> None:
+        job = await world.failed_job()
+        world.backend.give(world.order(world.advice(job)))
+        looks_take_s = [0.0]
+        slow_looks(world, looks_take_s)
+
+        def just_before() -> None:
+            world.cluster.submit()
+            looks_take_s[0] = 0.5
+
+        before_the_update(world, 1, just_before)
+        await world.run(20)
+        assert world.cluster.job(job.raw_id).state is JobState.RUNNING
+
+    world.play(story())
+    assert world.verbs() == ["requeue", "update"]
+    ((end, reason),) = world.backend.ends()
+    assert end is ActionEnd.SUCCEEDED
+    assert "but job 2 (running) of ada has the same name and script" in reason
+    assert "cancel one of the two" in reason
+
+
+def test_what_was_written_is_read_back_although_copies_cannot_be_looked_for_after_it(world: World) -> None:
+    async def story() -> None:
+        job = await world.failed_job()
+        world.backend.give(world.order(world.advice(job)))
+        before_the_update(world, 1, lambda: setattr(world.scheduler.faults, "is_partial", True))
+        async with world.running():
+            await world.when(job.raw_id, JobState.RUNNING)
+            await world.clock.sleep(3)
+        assert world.backend.ends() == [(ActionEnd.SUCCEEDED, "runs on node001, node002")]
+
+    world.play(story())
+
+
+def before_the_update(world: World, after: int, what: Callable[[], object]) -> None:
+    """Let something happen just before the scheduler is sent its next command after so many."""
+    send = world.scheduler.send
+
+    async def sending(command: Command, time_limit_s: float) -> None:
+        if len(world.scheduler.sent) == after and command.argv[1] == "update":
+            what()
+        await send(command, time_limit_s)
+
+    world.scheduler.send = sending  # type: ignore[method-assign]
+
+
+def slow_looks(world: World, takes_s: list[float]) -> None:
+    """A look begins so much later as the list says then."""
+    look = world.scheduler.look
+
+    async def looking() -> ClusterReport:
+        await world.clock.sleep(takes_s[0])
+        return await look()
+
+    world.scheduler.look = looking  # type: ignore[method-assign]
 
 
 def test_a_copy_leaves_a_job_that_somebody_else_requeued_as_it_is(world: World) -> None:
