@@ -35,8 +35,7 @@ def refusals() -> Iterator[None]:
     try:
         yield
     except StoreError as error:
-        message = f"{error}: {error.remedy}"
-        raise SettingError(message) from error
+        raise SettingError(error.told) from error
 
 
 def headers_of(settings: StoreSettings) -> dict[str, str]:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import httpx2
 
@@ -18,7 +19,12 @@ _SAID_CHARS = 300
 _BUSY = 429
 _RIGHTS = frozenset({401, 403})
 _TOO_MUCH = frozenset({413, 414, 431})
-_ERRORS_FROM, _SERVER_ERRORS_FROM = 400, 500
+_REDIRECTS_FROM, _ERRORS_FROM, _SERVER_ERRORS_FROM = 300, 400, 500
+_AGAIN_S = 5.0
+"""How long a busy store is left alone that does not say for how long."""
+_AGAIN_MOST_S = 300.0
+"""A store is asked again after so long, whatever it or a proxy before it says: nothing of it is seen meanwhile."""
+_SECONDS: Final = re.compile(r"\s*(\d{1,9})\s*", re.ASCII)
 
 
 class StoreError(Exception):
@@ -27,6 +33,11 @@ class StoreError(Exception):
     def __init__(self, message: str, remedy: str = "") -> None:
         super().__init__(message)
         self.remedy = remedy
+
+    @property
+    def told(self) -> str:
+        """What is wrong and what mends it, in one text for people."""
+        return f"{self}; {self.remedy}" if self.remedy else str(self)
 
 
 class StoreAwayError(StoreError):
@@ -75,16 +86,25 @@ class Exchange:
     """One store. Redirects are not followed: the headers are for this address alone."""
 
     def __init__(self, settings: ExchangeSettings) -> None:
-        """Talk to a store; raises StoreError for a certificate file that cannot be used."""
+        """Talk to a store; raises StoreError for an address, header or certificate file that cannot be used."""
         self._settings = settings
-        self._client = httpx2.AsyncClient(
-            headers={"User-Agent": "relance", **settings.headers},
-            timeout=settings.timeout_s,
-            verify=_context(settings) if settings.url.startswith("https:") else False,
-        )
+        try:
+            self.host = httpx2.URL(settings.url).host
+            """Who is asked, for people: a path may be secret, too."""
+            self._client = httpx2.AsyncClient(
+                headers={"User-Agent": "relance", **settings.headers, "Accept-Encoding": "gzip"},
+                timeout=settings.timeout_s,
+                verify=_context(settings) if settings.url.startswith("https:") else False,
+            )
+        except httpx2.InvalidURL as error:
+            raise StoreError(f"a url of a store is none: {error}", "write it as http://host:port/path") from error
+        except UnicodeEncodeError:  # it holds the header's text
+            message = f"a token or tenant for {self.host} has characters that no HTTP header takes"
+            raise StoreError(message, "write it in ASCII") from None
         self._url = settings.url.rstrip("/")
-        self.host = httpx2.URL(settings.url).host
-        """Who is asked, for people: a path may be secret, too."""
+        self._secrets = sorted(set(_secrets_of(settings)), key=len, reverse=True)
+        self.told_at: datetime | None = None
+        """The time by the store's own clock, or that of a proxy before it, when it answered last; None: not told."""
 
     async def post(self, path: str, form: Mapping[str, str], headers: Mapping[str, str] | None = None) -> bytes:
         """Send a form, as long queries need it, with more headers where a path has its own. Raises StoreError."""
@@ -112,7 +132,7 @@ class Exchange:
 
     def _unlike(self, body: bytes) -> StoreAnswerError:
         html = body.lstrip()[:1] == b"<"
-        what = "HTML, as from a proxy or a login page" if html else f"no JSON: {_said(body)}"
+        what = "HTML, as from a proxy or a login page" if html else f"no JSON: {self._said(body)}"
         return StoreAnswerError(f"{self.host} answered with {what}", "see that the url is that of the store itself")
 
     async def _send(self, request: httpx2.Request) -> bytes:
@@ -123,9 +143,21 @@ class Exchange:
             message = f"{self.host} gave no whole answer within {self._settings.timeout_s:g} s"
             raise StoreAwayError(message, "see that the store is up and quick enough, or raise timeout_s") from error
         except httpx2.HTTPError as error:
-            raise StoreAwayError(
-                f"{self.host} cannot be asked: {type(error).__name__}", "see that it runs and can be reached from here"
-            ) from error
+            raise self._away(error) from error
+
+    def _away(self, error: Exception) -> StoreAwayError:
+        """Why nothing came, without the address and what was sent."""
+        causes = list(_causes(error))
+        untrusted = next((each for each in causes if isinstance(each, ssl.SSLCertVerificationError)), None)
+        if untrusted is not None:
+            message = f"{self.host} is not who it should be: {untrusted.verify_message}"
+            return StoreAwayError(message, "give as ca_file the authority that signed its certificate")
+        broken = next((each for each in causes if isinstance(each, ssl.SSLError)), None)
+        if broken is not None:
+            message = f"{self.host} cannot be asked over TLS: {broken.reason or 'broken'}"
+            return StoreAwayError(message, "see that url, ca_file and cert_file are right")
+        message = f"{self.host} cannot be asked: {type(error).__name__}"
+        return StoreAwayError(message, "see that it runs and can be reached from here")
 
     async def _read(self, request: httpx2.Request) -> bytes:
         response = await self._client.send(request, stream=True)
@@ -147,13 +179,15 @@ class Exchange:
     def _refusal(self, status: int, body: bytes, retry_after: str) -> StoreError:
         said = f"{self.host} answered HTTP {status}: {_said(body)}"
         if status == _BUSY:
-            return StoreBusyError(said, float(retry_after) if retry_after.isdigit() else 5.0)
+            return StoreBusyError(said, _again_in_s(retry_after))
         if status >= _SERVER_ERRORS_FROM:
             return StoreAwayError(said, "look at the store's own log")
         if status in _TOO_MUCH:
             return StoreTooMuchError(said, "raise the limits of the store, or of the proxy before it")
         if status in _RIGHTS:
             return StoreRefusedError(said, "see that tenant, user and token in the settings are right")
+        if status < _REDIRECTS_FROM:
+            return StoreAnswerError(said, "see that the url is that of the store itself")
         if status < _ERRORS_FROM:
             return StoreRefusedError(said, "it sends us elsewhere: write that address into the settings")
         return StoreRefusedError(said, "see that the settings fit this store and its limits")
@@ -169,7 +203,52 @@ def _context(settings: ExchangeSettings) -> ssl.SSLContext:
     return context
 
 
-def _said(body: bytes) -> str:
-    """What a store said, fit for one line."""
-    text = " ".join(body[: 4 * _SAID_CHARS].decode("utf-8", "replace").split())
-    return text[:_SAID_CHARS] or "nothing"
+def _again_in_s(retry_after: str) -> float:
+    """For how many seconds a store asks to be left alone; the date that HTTP allows, too, stands by another clock."""
+    found = _SECONDS.fullmatch(retry_after)
+    return min(float(found[1]), _AGAIN_MOST_S) if found is not None else _AGAIN_S
+
+
+def _line_of(body: bytes) -> str:
+    """The beginning of a text on one line, without what a terminal would obey."""
+    text = " ".join(body[: 8 * _SAID_CHARS].decode("utf-8", "replace").split())
+    return "".join(char if char.isprintable() else "?" for char in text)
+
+
+def _date_of(header: str) -> datetime | None:
+    try:
+        at = parsedate_to_datetime(header)
+    except (ValueError, TypeError, OverflowError):
+        return None
+    return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    now: BaseException | None = error
+    while now is not None and id(now) not in seen:
+        seen.add(id(now))
+        yield now
+        now = now.__cause__ or now.__context__
+
+
+def _secrets_of(settings: ExchangeSettings) -> Iterator[str]:
+    """What a store, or who stands before it, may say back to us, and people should not read."""
+    path = httpx2.URL(settings.url).path.strip("/")
+    for secret in (path, *_authorisations(settings.headers)):
+        if len(secret) >= _SECRET_CHARS:
+            yield secret
+
+
+def _authorisations(headers: Mapping[str, str]) -> Iterator[str]:
+    for name, value in headers.items():
+        if name.lower() != "authorization":
+            continue
+        scheme, _, text = value.partition(" ")
+        yield from (value, text)
+        if scheme == "Basic":
+            try:
+                pair = base64.b64decode(text, validate=True).decode("utf-8", "replace")
+            except (binascii.Error, ValueError):
+                continue
+            yield from (pair, pair.partition(":")[2])

@@ -106,7 +106,7 @@ class Asker:
                 away += isinstance(error, StoreAwayError)
                 if away >= _AWAY_AT_MOST:
                     raise
-                self._divide(batch, now, f"{error}; {error.remedy}" if error.remedy else str(error))
+                self._divide(batch, now, error.told)
         return answers
 
     def settle(self, unread: Collection[int]) -> None:

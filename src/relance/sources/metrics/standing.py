@@ -54,8 +54,7 @@ class StoreStanding:
             refused = isinstance(self._failure, StoreRefusedError)
             sight = Sight.LAGGING if busy else Sight.REFUSED if refused else Sight.MISSING
             since = self._failing_since.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-            remedy = f"; {self._failure.remedy}" if self._failure.remedy else ""
-            return self._covered(sight, f"since {since}: {self._failure}{remedy}")
+            return self._covered(sight, f"since {since}: {self._failure.told}")
         if self._whole_at is None:
             return self._covered(Sight.UNKNOWN, "not asked yet")
         return self._covered(

@@ -123,8 +123,7 @@ class Asking:
             sight = Sight.MISSING
         else:
             sight = Sight.REFUSED if isinstance(error, StoreRefusedError) else Sight.MISSING
-        note = f"{error}. {error.remedy}" if error.remedy else str(error)
-        self._sight = replace(self._sight, sight=sight, note=note)
+        self._sight = replace(self._sight, sight=sight, note=error.told)
 
     def can_ask_less(self, error: StoreError, names: int) -> bool:
         """Whether what was refused, or was too long an answer, is now asked for in smaller parts."""
