@@ -6,16 +6,24 @@ Stores differ in what they say when they refuse; what matters to us is whether t
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
 import json
 import re
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
 import httpx2
 
+from relance.sources.unpacking import PackedError, TooLongError, unpacker
+
 _SAID_CHARS = 300
+_SECRET_CHARS = 3
+_OK = 200
 _BUSY = 429
 _RIGHTS = frozenset({401, 403})
 _TOO_MUCH = frozenset({413, 414, 431})
@@ -161,23 +169,33 @@ class Exchange:
 
     async def _read(self, request: httpx2.Request) -> bytes:
         response = await self._client.send(request, stream=True)
+        most = self._settings.answer_bytes
         try:
-            body = bytearray()
-            most = self._settings.answer_bytes
-            async for chunk in response.aiter_bytes():
-                body += chunk
-                if len(body) > most:
-                    raise StoreAnswerError(
-                        f"{self.host} answered with more than {most} bytes", "narrow what the settings select"
-                    )
+            packed = unpacker(response.headers.get("Content-Encoding", ""), most)
+            async for chunk in response.aiter_raw():
+                packed.take(chunk)
+            body = packed.whole()
+        except TooLongError as error:
+            message = f"{self.host} answered with more than {most} bytes"
+            raise StoreAnswerError(message, "narrow what the settings select") from error
+        except PackedError as error:
+            raise StoreAnswerError(f"{self.host} answered with {error}", "look at the proxy before it") from error
         finally:
             await response.aclose()
-        if response.status_code >= _ERRORS_FROM or response.is_redirect:
-            raise self._refusal(response.status_code, bytes(body), response.headers.get("Retry-After", ""))
-        return bytes(body)
+        self.told_at = _date_of(response.headers.get("Date", ""))
+        if response.status_code != _OK:
+            raise self._refusal(response.status_code, body, response.headers.get("Retry-After", ""))
+        return body
+
+    def _said(self, body: bytes) -> str:
+        """What a store said, fit for one line, without what only we should know."""
+        text = _line_of(body)
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        return text[:_SAID_CHARS] or "nothing"
 
     def _refusal(self, status: int, body: bytes, retry_after: str) -> StoreError:
-        said = f"{self.host} answered HTTP {status}: {_said(body)}"
+        said = f"{self.host} answered HTTP {status}: {self._said(body)}"
         if status == _BUSY:
             return StoreBusyError(said, _again_in_s(retry_after))
         if status >= _SERVER_ERRORS_FROM:
