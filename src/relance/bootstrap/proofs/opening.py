@@ -30,8 +30,9 @@ from relance.rules.pushdown import Prefilter
 from relance.sources.exchanges import Exchange, StoreRefusedError
 from relance.sources.files.settings import FileSettings
 from relance.sources.files.sources import FileSource
-from relance.sources.metrics.clients import MetricClient, Pace
+from relance.sources.metrics.clients import MetricClient
 from relance.sources.stores.wanted import wanted_of
+from relance.sources.turns import Turns
 
 _T = TypeVar("_T")
 _Settings = TypeVar("_Settings", bound=StoreSettings)
@@ -138,7 +139,7 @@ class PrometheusProbe(MetricProbe):
     def __init__(self, settings: MetricStoreSettings, clock: Clock) -> None:
         """Raises SettingError for a secret or certificate that cannot be used."""
         self._exchange: Exchange = exchange_of(settings)
-        self._client = MetricClient(self._exchange, Pace(clock, settings.requests_per_s))
+        self._client = MetricClient(self._exchange, Turns(settings.requests_per_s, clock))
         self._match = Naming(match=settings.match).braces({}) if settings.match else ""
 
     async def version(self) -> str:

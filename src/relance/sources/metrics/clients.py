@@ -10,11 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from relance.ports.clocks import Clock
 from relance.sources.exchanges import Exchange, StoreAnswerError
+from relance.sources.turns import Turns
 
 Labels = Mapping[str, str]
 _QUERY, _RANGE, _NAMES = "/api/v1/query", "/api/v1/query_range", "/api/v1/label/__name__/values"
+_LAST_TIME_S = 2.0**53 / 1e6
+"""About the year 2255: later times, and those that are no numbers, are none."""
 _REMEDY = "see that the url is that of Prometheus or VictoriaMetrics, up to what comes before /api/v1"
 
 
@@ -36,30 +38,14 @@ class Matrix:
     values: list[list[float]] = field(default_factory=list)
 
 
-class Pace:
-    """At most so many requests a second, as a bucket that holds those of one second."""
-
-    def __init__(self, clock: Clock, per_s: float) -> None:
-        self._clock = clock
-        self._per_s = per_s
-        self._left = self._most = max(per_s, 1.0)
-        self._at = clock.monotonic()
-
-    async def wait(self) -> None:
-        """Wait until there is room for one more request."""
-        now = self._clock.monotonic()
-        self._left = min(self._most, self._left + (now - self._at) * self._per_s) - 1.0
-        self._at = now
-        if self._left < 0.0:
-            await self._clock.sleep(-self._left / self._per_s)
-
-
 class MetricClient:
     """Asks one store. All methods raise StoreError."""
 
-    def __init__(self, exchange: Exchange, pace: Pace) -> None:
+    def __init__(self, exchange: Exchange, turns: Turns) -> None:
         self._exchange = exchange
-        self._pace = pace
+        self._turns = turns
+        self.host = exchange.host
+        """Who is asked."""
         self.requests = 0
         """How many were sent so far."""
         self.warning = ""
@@ -78,7 +64,7 @@ class MetricClient:
                 time, value = row["value"]
                 found.labels.append(_checked(row["metric"]))
                 found.values.append(float(value))
-                found.at = float(time)
+                found.at = _finite(time)
         except (TypeError, ValueError, KeyError, AttributeError) as error:
             raise self._unlike("a series without labels and value") from error
         return found
@@ -94,7 +80,7 @@ class MetricClient:
 
     async def names(self, selector: str = "") -> frozenset[str]:
         """The names of all series that there are."""
-        await self._pace.wait()
+        await self._turns.take()
         self.requests += 1
         body = await self._exchange.get(_NAMES, {"match[]": selector} if selector else {})
         data = self._told(self._exchange.document(body))
@@ -107,7 +93,7 @@ class MetricClient:
         await self._exchange.close()
 
     async def _data(self, path: str, form: dict[str, str]) -> tuple[str, Any]:
-        await self._pace.wait()
+        await self._turns.take()
         self.requests += 1
         # VictoriaMetrics hides and aligns what is fresh unless it is told not to keep answers; the other knows no such.
         data = self._told(await self._exchange.json(path, {**form, "nocache": "1"}))
@@ -130,7 +116,7 @@ class MetricClient:
         try:
             for row in result:
                 pairs = row["values"]
-                times = [float(pair[0]) for pair in pairs]
+                times = [_finite(pair[0]) for pair in pairs]
                 values = [float(pair[1]) for pair in pairs]
                 found.labels.append(_checked(row["metric"]))
                 found.times.append(times)
@@ -148,6 +134,14 @@ def _checked(labels: Any) -> Labels:  # noqa: ANN401 - JSON data
         message = "labels are no object"
         raise TypeError(message)
     return labels
+
+
+def _finite(time: Any) -> float:  # noqa: ANN401 - JSON data
+    at = float(time)
+    if not abs(at) <= _LAST_TIME_S:
+        message = f"{at} is no time"
+        raise ValueError(message)
+    return at
 
 
 def _time(at: float | None) -> dict[str, str]:

@@ -15,9 +15,9 @@ from relance.ports.signals import Signals
 from relance.rules.metric_queries import Question, presence, questions, samples
 from relance.rules.metric_rules import MetricRule, Point, Series, Test
 from relance.rules.metrics import evaluate
-from relance.sources.exchanges import Exchange, StoreAwayError, StoreBusyError, StoreError
+from relance.sources.exchanges import Exchange, StoreAnswerError, StoreAwayError, StoreBusyError, StoreError
 from relance.sources.metrics.asking import FIRST_LOOK_S, Asker
-from relance.sources.metrics.clients import MetricClient, Pace
+from relance.sources.metrics.clients import MetricClient
 from relance.sources.metrics.closely import CloseLooks
 from relance.sources.metrics.deciding import Decider
 from relance.sources.metrics.exported import ExportedProgress
@@ -27,11 +27,14 @@ from relance.sources.metrics.settings import MetricSettings
 from relance.sources.metrics.shapes import series_of
 from relance.sources.metrics.standing import StoreStanding
 from relance.sources.metrics.tellings import Tellings
+from relance.sources.turns import Turns
 
 _LOG = structlog.get_logger("relance.sources.metrics")
 _NAMES_EVERY_S, _FEW_NAMES_EVERY_S = 300.0, 30.0
 _PRESENCE_EVERY_S = 30.0
 _NODES_NAMED = 8
+_SKEW_S = 300.0
+"""As far as Prometheus looks back for a sample (its default): what is further off is of another time."""
 
 
 class MetricSource:
@@ -51,7 +54,7 @@ class MetricSource:
         self._settings = settings
         self._clock = clock
         self._store_time = store_time
-        self._client = MetricClient(Exchange(settings.exchange), Pace(clock, settings.requests_per_s))
+        self._client = MetricClient(Exchange(settings.exchange), Turns(settings.requests_per_s, clock))
         self._places = Places(settings.naming, settings.node_value)
         self._tellings = Tellings(settings.name, level_quiet_s=max(2 * settings.poll_s + 5.0, 30.0))
         self._questions: tuple[Question, ...] = questions(rules)
@@ -104,7 +107,7 @@ class MetricSource:
         begun = self._clock.monotonic()
         self._due = begun + self._settings.poll_s
         try:
-            notes = await self._round()
+            notes = await self._answered_round()
         except StoreError as error:
             self._standing.failed(error, self._clock.now())
             again_s = self._standing.again_in_s(self._settings.poll_s)
@@ -136,10 +139,25 @@ class MetricSource:
 
     # -------------------------------------------------------------------------------------------------------- a round
 
+    async def _answered_round(self) -> tuple[str, ...]:
+        """A round; what of its answers nobody thought of is an answer of no use, and ends nothing else."""
+        try:
+            return await self._round()
+        except StoreError:
+            raise
+        except Exception as error:
+            _LOG.exception("an answer could not be used", source=self.name)
+            message = f"what {self._client.host} answered could not be used: {type(error).__name__}"
+            raise StoreAnswerError(
+                message, "see what stands between it and us; report it if it is the store"
+            ) from error
+
     async def _round(self) -> tuple[str, ...]:
         at = self._store_time() if self._store_time is not None else None
         told = await self._client.vector("time()", at)
         now = told.at if told.at is not None else self._clock.now().timestamp()
+        if at is None:
+            self._mind_clock(now)
         self._now = now
         names_every_s = _NAMES_EVERY_S if self._asker.asked else _FEW_NAMES_EVERY_S
         if abs(now - self._names_at) >= names_every_s or not self._names:
@@ -168,6 +186,14 @@ class MetricSource:
                 self._tellings.queue(attempt, (mark,))
         self._tellings.forget(now)
         return (*notes, *self._refusals())
+
+    def _mind_clock(self, now: float) -> None:
+        """See that the store means our times. Raises StoreAnswerError: what it tells is of other times than we think."""
+        ahead_s = now - self._clock.now().timestamp()
+        if abs(ahead_s) > _SKEW_S:
+            how = "ahead of" if ahead_s > 0 else "behind"
+            message = f"the clock of {self._client.host} is {abs(ahead_s):.0f} s {how} ours"
+            raise StoreAnswerError(message, "set both clocks by the same time servers")
 
     async def _learn_names(self, now: float) -> None:
         naming = self._settings.naming

@@ -19,31 +19,10 @@ from relance.sources.exchanges import (
 )
 from relance.sources.stores.backs import Entry, LogStore, Page, Selection
 from relance.sources.stores.settings import StoreSourceSettings
+from relance.sources.turns import Turns
 
 _NS = 1_000_000_000
 _FIRST_AWAY_S = 1.0
-
-
-class Turns:
-    """So many turns a second, a few of them at once."""
-
-    def __init__(self, per_s: float, clock: Clock) -> None:
-        self._per_s = per_s
-        self._most = max(1.0, per_s)
-        self._left = self._most
-        self._filled_at = clock.monotonic()
-        self._clock = clock
-
-    async def take(self) -> None:
-        """Wait for the next turn."""
-        while True:
-            now = self._clock.monotonic()
-            self._left = min(self._most, self._left + (now - self._filled_at) * self._per_s)
-            self._filled_at = now
-            if self._left >= 1.0 - 1e-9:
-                self._left -= 1.0
-                return
-            await self._clock.sleep((1.0 - self._left) / self._per_s)
 
 
 class Asking:
