@@ -31,11 +31,6 @@ class Passages:
         self._closed: dict[str, int] = {}
         """Streams whose passage closed, and when that was known: lines from before may wait to be delivered."""
 
-    @property
-    def are_open(self) -> bool:
-        """Whether lines are wanted whole."""
-        return bool(self._open)
-
     def opens_at(self, prefilter: Prefilter, entries: Sequence[Named], from_ns: int) -> int | None:
         """From when on lines are wanted whole, of those entries from `from_ns` on; None: not at all."""
         if self._open or from_ns < self.at_ns:
