@@ -87,7 +87,7 @@ def questions(rules: Iterable[MetricRule]) -> tuple[Question, ...]:
         test = rule.when.test
         if rule.role not in _ASKED_OF_ALL or test is Test.VANISHES:
             continue
-        if test in (Test.CHANGES, Test.BECOMES):
+        if test.is_moment:
             beneath = rule.beneath and (rule.beneath.series, rule.beneath.when)
             key = (rule.series, tuple(sorted(rule.where.items())), beneath, rule.device)
             changes.setdefault(key, []).append(rule)
@@ -132,7 +132,7 @@ def _asked(rule: MetricRule, name: str, naming: Naming, window_s: float, poll_s:
     test, limits = rule.when.test, rule.when.limits
     series = naming.selector(name, rule.where)
     past = f"{series}[{_duration(window_s)}]"
-    if test in (Test.CHANGES, Test.BECOMES):
+    if test.is_moment:
         return f"changes({past}) > 0"
     if test is Test.GROWS:
         return f"increase({past}) >= {_number(limits[0] * _ROUNDING)} > 0"

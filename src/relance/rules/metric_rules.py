@@ -53,7 +53,19 @@ class Test(Enum):
         """Whether it compares with the same series elsewhere."""
         return self in _OF_PEERS
 
+    @property
+    def is_moment(self) -> bool:
+        """Whether it holds at the moment of a change alone, so that each change is one of its own."""
+        return self in _MOMENTS
 
+    @property
+    def is_growth(self) -> bool:
+        """Whether it is asked of a counter."""
+        return self in _GROWTHS
+
+
+_MOMENTS = frozenset({Test.CHANGES, Test.BECOMES})
+_GROWTHS = frozenset({Test.GROWS, Test.GROWS_PER_MINUTE})
 _OF_PEERS = frozenset({Test.BELOW_PEERS, Test.ABOVE_PEERS, Test.UNLIKE_PEERS})
 _LEVELS = _OF_PEERS | {Test.ABOVE, Test.BELOW, Test.BELOW_PEAK, Test.EQUALS, Test.OTHER_THAN, Test.BITS}
 

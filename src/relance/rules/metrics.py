@@ -22,7 +22,8 @@ _STALE_S = 600.0
 """A value older than this says nothing about now."""
 _FEWEST_SERIES = 3
 _NEARLY_ALL = 0.8
-_VANISHED_S = 120.0
+VANISHED_S = 120.0
+"""The series of others went on for so much longer, and this one ended by itself: eight scrapes of the usual 15 s."""
 _Check = Callable[[Series, Point], bool]
 
 
@@ -177,7 +178,7 @@ class _Peers:
         """How many other nodes' series went on well after this one's end."""
         end = series.points[-1].at
         return len(
-            {each.node for each in self._series if each.node != series.node and each.points[-1].at > end + _VANISHED_S}
+            {each.node for each in self._series if each.node != series.node and each.points[-1].at > end + VANISHED_S}
         )
 
     def goes_on_elsewhere(self, series: Series) -> bool:
@@ -198,7 +199,7 @@ def _met(rule: MetricRule, series: Series, store: _Store) -> _Met | None:
     test = rule.when.test
     if test is Test.VANISHES:
         return _vanished(series, store)
-    if test in (Test.CHANGES, Test.BECOMES):
+    if test.is_moment:
         return _changed(rule, series, store)
     if test is Test.GROWS:
         return _grown(rule, series, store)

@@ -14,7 +14,7 @@ from relance.rules.metrics import evaluate
 from relance.sources.metrics.clients import Labels, MetricClient
 from relance.sources.metrics.deciding import moments
 from relance.sources.metrics.pictures import Device, picture
-from relance.sources.metrics.places import Places
+from relance.sources.metrics.places import Places, by_label
 from relance.sources.metrics.settings import MetricSettings
 from relance.sources.metrics.shapes import device_of, series_of
 from relance.sources.metrics.tellings import Tellings
@@ -87,7 +87,7 @@ class CloseLooks:
         times: tuple[float, float | None],
     ) -> DevicePicture | None:
         measured: dict[tuple[str, str], Device] = {}
-        for label, values in _by_label(known).items():
+        for label, values in by_label(known.values()).items():
             for begin in range(0, len(values), _NODES_AT_ONCE):
                 query = _picture_query(names, self._settings.naming, label, values[begin : begin + _NODES_AT_ONCE])
                 if not query:
@@ -127,15 +127,15 @@ class CloseLooks:
         if not wanted or not known:
             return
         series = []
-        for label, values in _by_label(known).items():
+        for label, values in by_label(known.values()).items():
             query = samples(wanted, label, values, self._settings.naming, LONG_S)
             series += series_of(await self._client.matrix(query, at), self._places)
         seen_at = datetime.fromtimestamp(now, UTC)
         only = frozenset({assignment.attempt})
         asked = [rule for rule in self._rules if not rule.names.isdisjoint(wanted)]
         by_id = {rule.id: rule for rule in asked}
-        lasting = [rule for rule in asked if rule.when.test not in (Test.CHANGES, Test.BECOMES)]
-        changes = [rule for rule in asked if rule.when.test in (Test.CHANGES, Test.BECOMES)]
+        lasting = [rule for rule in asked if not rule.when.test.is_moment]
+        changes = [rule for rule in asked if rule.when.test.is_moment]
         own = {name for rule in changes for name in rule.series}
         beside = {name for rule in changes for name in rule.names} - own
         changing = [each for each in series if each.name in beside or (each.name in own and _changes(each))]
@@ -175,10 +175,3 @@ def _picture_query(names: frozenset[str], naming: Naming, label: str, values: Se
         *asked(timed, "at", "timestamp({})"),
     ]
     return " or ".join(parts)
-
-
-def _by_label(known: Mapping[str, tuple[str, str]]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for label, value in known.values():
-        found.setdefault(label, []).append(value)
-    return found

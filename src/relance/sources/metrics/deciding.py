@@ -9,20 +9,19 @@ from datetime import UTC, datetime
 from relance.domain.findings import RuleHit
 from relance.domain.views import Assignment
 from relance.rules.metric_queries import LONG_S, Question, Reach, samples, standing
-from relance.rules.metric_rules import MetricRule, Series, Test
+from relance.rules.metric_rules import MetricRule, Series
 from relance.rules.metrics import PEERS_STEP_S, Standing, Standings, evaluate
 from relance.sources.metrics.asking import MARGIN_S, Answer, Pointed
 from relance.sources.metrics.clients import Matrix, MetricClient
-from relance.sources.metrics.places import Places
+from relance.sources.metrics.places import Places, by_label
 from relance.sources.metrics.settings import MetricSettings
 from relance.sources.metrics.shapes import device_of, series_of, since, standings_of
-from relance.sources.metrics.tellings import Tellings, key_of
+from relance.sources.metrics.tellings import GROWTH_QUIET_S, Tellings, key_of
 
 _NODES_AT_ONCE = 64
 _NODES_A_ROUND = 256
 _LOOKED_BACK_AT_MOST_S = 21_600.0
 """The onset of what holds is looked for so far back; before that it is as if it began with the attempt."""
-_GROWTH_QUIET_S = 600.0
 _AGAIN_S = 30.0
 """What a query points to and the rule does not confirm is read again so often."""
 _PATIENCE_S = 120.0
@@ -79,7 +78,7 @@ class Decider:
 
     def _is_open(self, question: Question, node: str, pointed: Pointed) -> bool:
         """Whether there is something on a node that was not told yet; what was still holds."""
-        if question.rules[0].when.test in (Test.CHANGES, Test.BECOMES):
+        if question.rules[0].when.test.is_moment:
             return True
         rule = question.rules[0]
         held = [self._tellings.holds((rule.id, node, device), pointed.held_at) for device in pointed.devices]
@@ -110,14 +109,14 @@ class Decider:
         if question.reach is Reach.LONG:
             window_s = max(window_s, LONG_S)
         series = await self._samples(question, nodes, window_s, at)
-        if rule.when.test in (Test.CHANGES, Test.BECOMES):
+        if rule.when.test.is_moment:
             for hit_rule, hit in moments(question.rules, series, _time(now)):
                 self._tellings.meet(hit_rule, hit, now)
             return
         standings = await self._all_standings(rule, now - window_s, now)
         hits = evaluate((rule,), series, _time(now), standings)
         begin = self._begin(nodes, now)
-        quiet_s = _GROWTH_QUIET_S if rule.when.test in (Test.GROWS, Test.GROWS_PER_MINUTE) else 0.0
+        quiet_s = GROWTH_QUIET_S if rule.when.test.is_growth else 0.0
         slack_s = quiet_s + 1.5 * self._settings.poll_s
         if begin < now - window_s and _reach_back(hits, now - window_s, slack_s):
             series = await self._samples(question, nodes, now - begin, at)
@@ -149,7 +148,7 @@ class Decider:
     ) -> list[Series]:
         matrices = [
             await self._client.matrix(samples(question.names, label, values, self._settings.naming, window_s), at)
-            for label, values in by_label(nodes).items()
+            for label, values in by_label((each.label, each.value) for each in nodes.values()).items()
         ]
         return [each for matrix in matrices for each in series_of(matrix, self._places)]
 
@@ -196,14 +195,6 @@ def moments(
                 if onset is not None:
                     further += since([each], onset)
             left = further
-    return found
-
-
-def by_label(nodes: Mapping[str, Pointed]) -> dict[str, list[str]]:
-    """The values of each label that names nodes."""
-    found: dict[str, list[str]] = {}
-    for pointed in nodes.values():
-        found.setdefault(pointed.label, []).append(pointed.value)
     return found
 
 

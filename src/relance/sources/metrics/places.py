@@ -80,6 +80,14 @@ class Places:
         return _portless(value)
 
 
+def by_label(known: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """Labels with a value each, as the values of each label."""
+    found: dict[str, list[str]] = {}
+    for label, value in known:
+        found.setdefault(label, []).append(value)
+    return found
+
+
 def _portless(value: str) -> str:
     host, colon, port = value.rpartition(":")
     return host if colon and port.isdigit() and host else value

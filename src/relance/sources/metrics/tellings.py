@@ -14,9 +14,7 @@ from relance.rules.metric_rules import MetricRule, Test
 
 Key = tuple[str, str, str | None]
 """Rule, node, device."""
-_MOMENTS = frozenset({Test.CHANGES, Test.BECOMES})
-_GROWTHS = frozenset({Test.GROWS, Test.GROWS_PER_MINUTE})
-_GROWTH_QUIET_S = 600.0
+GROWTH_QUIET_S = 600.0
 """A counter that has not grown for so long grows anew when it does."""
 _MOMENT_KEPT_S = 3600.0
 _AFTER_END_S = 60.0
@@ -109,7 +107,7 @@ class Tellings:
     def meet(self, rule: MetricRule, hit: RuleHit, seen_at: float, only: frozenset[AttemptKey] | None = None) -> None:
         """Note that a condition is met, and tell those whom it concerns if it is new; `only` these attempts."""
         key, onset = key_of(hit), hit.when.timestamp()
-        if rule.when.test in _MOMENTS:
+        if rule.when.test.is_moment:
             if onset <= self._onsets.get(key, float("-inf")):
                 return
             self._onsets[key] = onset
@@ -135,13 +133,11 @@ class Tellings:
             test = condition.rule.when.test
             if test is Test.VANISHES:
                 continue
-            kept_s = (
-                _MOMENT_KEPT_S if test in _MOMENTS else _GROWTH_QUIET_S if test in _GROWTHS else self._quiet(condition)
-            )
+            kept_s = _MOMENT_KEPT_S if test.is_moment else GROWTH_QUIET_S if test.is_growth else self._quiet(condition)
             if now - condition.seen_at > kept_s:
                 del self._held[key]
                 self._held_until[key] = condition.seen_at
-                if test in _MOMENTS:
+                if test.is_moment:
                     self._onsets.pop(key, None)
 
     def queue(self, attempt: AttemptKey, signals: Iterable[Signal]) -> None:
@@ -169,7 +165,7 @@ class Tellings:
             return
         start, onset = assignment.started_at.timestamp(), hit.when.timestamp()
         if onset < start:
-            if condition.rule.when.test in _MOMENTS or condition.seen_at < start:
+            if condition.rule.when.test.is_moment or condition.seen_at < start:
                 return
             onset = start  # it held before, and holds still: for this attempt it begins with the attempt
         if assignment.ended_at is not None and onset > assignment.ended_at.timestamp() + _AFTER_END_S:
