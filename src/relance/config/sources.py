@@ -68,6 +68,14 @@ class StoreSettings(_Strict):
         return url
 
 
+def _naming_the_job(text: str) -> str:
+    """A template for the label of jobs. Raises ValueError for one that is the same for all."""
+    if "{raw_id}" not in text:
+        message = "should have {raw_id} in it, the job's id"
+        raise ValueError(message)
+    return text
+
+
 class LogStoreSettings(StoreSettings):
     """A log store, and how its labels name jobs, nodes and ranks."""
 
@@ -100,10 +108,7 @@ class LogStoreSettings(StoreSettings):
     @field_validator("job_value")
     @classmethod
     def _names_the_job(cls, text: str) -> str:
-        if "{raw_id}" not in text:
-            message = "should have {raw_id} in it, the job's id"
-            raise ValueError(message)
-        return text
+        return _naming_the_job(text)
 
     @field_validator("node_value")
     @classmethod
@@ -131,6 +136,11 @@ class ProgressSeriesSettings(_Strict):
     """The series with the time of a step in seconds."""
     throughput: str = ""
     """The series with the throughput, in any unit."""
+
+    @field_validator("job_value")
+    @classmethod
+    def _names_the_job(cls, text: str) -> str:
+        return _naming_the_job(text)
 
 
 class MetricStoreSettings(StoreSettings):

@@ -30,6 +30,8 @@ from relance.watching.settings import WatcherSettings
 _LOG = structlog.get_logger("relance.watching")
 _DELIVER_S = 0.25
 """Between two looks for what is to be handed over."""
+_FAILED_S = 5.0
+"""A source that fails as none should is left alone for so long."""
 _LISTEN_S = 5.0
 """How long a source is listened to at a time."""
 
@@ -268,7 +270,13 @@ class Watcher:
 
     async def _listening(self, source: Source) -> None:
         while True:
-            for key in await source.changed(_LISTEN_S):
+            try:
+                changed = await source.changed(_LISTEN_S)
+            except Exception:  # noqa: BLE001 - a source's trouble ends here: the others are read on without it
+                _LOG.exception("a source failed", source=source.name)
+                await self._clock.sleep(_FAILED_S)
+                continue
+            for key in changed:
                 if key in self._attempts and key not in self._ticks:
                     task = asyncio.create_task(self.tick(key))
                     self._ticks[key] = task
@@ -277,7 +285,11 @@ class Watcher:
 
     async def _signalling(self, source: SignalSource) -> None:
         while True:
-            await self.hear(source)
+            try:
+                await self.hear(source)
+            except Exception:  # noqa: BLE001 - a source's trouble ends here: logs are read on without it
+                _LOG.exception("a source of signals failed", source=source.name)
+                await self._clock.sleep(_FAILED_S)
             await asyncio.sleep(0)
 
     async def _seeing(self) -> None:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from relance.rules.metric_queries import ASK_LABEL
 from relance.rules.metric_rules import MetricRule
+from relance.rules.metrics import VANISHED_S
 from relance.sources.metrics.clients import Vector
 from relance.sources.metrics.places import Places
 
-GONE_S = 120.0
-"""A node whose last sample is this much older than those of others has gone silent (rules.metrics says the same)."""
+GONE_S = VANISHED_S
+"""A node whose last sample is this much older than those of others has gone silent, for the rules as here."""
 _FORGOTTEN_S = 3600.0
 _FEWEST_OTHERS = 2
+_DEVICES_AT_MOST = 1024
+"""No node has more; a picture has one entry for each."""
 _MASS = 0.5
 """If more than this share of nodes go at once, the way of the metrics is broken, not the nodes."""
 
@@ -53,7 +57,8 @@ class Presence:
             if place is None:
                 continue
             if labels.get(ASK_LABEL) == "count":
-                self.devices[place.node] = int(value)
+                if math.isfinite(value):
+                    self.devices[place.node] = min(max(int(value), 0), _DEVICES_AT_MOST)
             elif value == value:  # noqa: PLR0124 - no number is no time
                 at = min(value, now)
                 self.last[place.node] = max(at, self.last.get(place.node, at))

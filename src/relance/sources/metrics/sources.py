@@ -188,7 +188,7 @@ class MetricSource:
         return (*notes, *self._refusals())
 
     def _mind_clock(self, now: float) -> None:
-        """See that the store means our times. Raises StoreAnswerError: what it tells is of other times than we think."""
+        """See that the store means our times. Raises StoreAnswerError: else what it tells is of other times."""
         ahead_s = now - self._clock.now().timestamp()
         if abs(ahead_s) > _SKEW_S:
             how = "ahead of" if ahead_s > 0 else "behind"
