@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from relance.controlling.freshness import LOOK_AGE_S
+from relance.controlling.sequences import PATIENCE_S
 from relance.domain.twins import twins
 from relance.domain.views import Hold, JobState, JobView
 from relance.testing.memory_clusters import Done, Timings, UnknownJobError
@@ -75,20 +77,42 @@ faults = st.dictionaries(
 )
 
 
-async def story(world: World, plan: list[Happening], told: list[Done]) -> JobView:
+SILENCES = ("the scheduler is silent", "the scheduler answers")
+DEATH = "the controller is started again"
+
+
+@dataclass(slots=True, kw_only=True)
+class Play:
+    """What is to happen, and what came of it: the commands that took effect, and the job's starts."""
+
+    plan: list[Happening]
+    broken: dict[int, Fault]
+    begun_at: datetime
+    done: list[Done] = field(default_factory=list)
+    starts: tuple[tuple[datetime, tuple[str, ...], int], ...] = ()
+
+    def happens(self, what: tuple[str, ...], since: datetime, until: datetime) -> bool:
+        """Whether one of these happened in that time."""
+        times = [self.begun_at + timedelta(seconds=item.after_s) for item in self.plan if item.what in what]
+        return any(since <= at <= until for at in times)
+
+
+async def story(world: World, play: Play) -> JobView:
     job = await world.failed_job(excluded=("node006",))
     world.backend.give(world.order(world.advice(job, exclude=(job.nodes[0],))))
     begun_s = world.clock.monotonic()
-    pending = sorted(plan, key=lambda happening: happening.after_s)
+    play.begun_at = world.clock.now()  # the failure came first, and took its time
+    pending = sorted(play.plan, key=lambda happening: happening.after_s)
     while True:
         async with world.running():
-            while pending and pending[0].what != "the controller is started again":
+            while pending and pending[0].what != DEATH:
                 happening = pending.pop(0)
                 await asyncio.sleep(max(0.0, begun_s + happening.after_s - world.clock.monotonic()))
                 befall(world, job, happening)
             if not pending:
                 await asyncio.sleep(100)
-                told += world.cluster.done
+                play.done += world.cluster.done
+                play.starts = world.cluster.starts(job.raw_id)
                 return job
             await asyncio.sleep(max(0.0, begun_s + pending.pop(0).after_s - world.clock.monotonic()))
 
@@ -102,14 +126,44 @@ def befall(world: World, job: JobView, happening: Happening) -> None:
         return
 
 
+def judge_update(world: World, play: Play, done: Done, since: datetime) -> None:
+    """No update beside a copy that the look before it could show; no start beside one that was there at the update.
+
+    Up to two seconds lie between look and update. A copy that comes in that time is shown by the look after the update,
+    before the scheduler starts ours: where it answers, and we live.
+    """
+    ids = {twin.raw_id for twin in twins(done.before, done.others, since)}
+    copies = [other for other in done.others if other.raw_id in ids]
+    patience, look_age = timedelta(seconds=PATIENCE_S), timedelta(seconds=LOOK_AGE_S)
+    if not play.happens(SILENCES, done.at - patience - look_age, done.at):
+        assert all(copy.first_submitted_at >= done.at - look_age for copy in copies), "no update beside a copy"
+    if copies and can_be_stopped(world, play, done):
+        assert done.before.restart_count not in [count for _, _, count in play.starts], "no start beside a copy"
+
+
+def can_be_stopped(world: World, play: Play, update: Done) -> bool:
+    """Whether what waits is known to be ours, and nothing goes wrong between the update and its cancellation."""
+    requeue = next(done for done in reversed(play.done) if done.argv[1] == "requeue" and done.at <= update.at)
+    number = 1 + [(sent.at, sent.argv) for sent in world.scheduler.sent].index((update.at, update.argv))
+    return (
+        requeue.argv[0] == "simulated"
+        and all(fault.kind is not FaultKind.FALSE_REFUSAL for fault in play.broken.values())
+        and all(broken < number for broken in play.broken)
+        and not play.happens((*SILENCES, DEATH), update.at, update.at + timedelta(seconds=1))
+    )
+
+
 @given(plan=happenings, broken=faults)
+@example(plan=[Happening(after_s=0.8, what="submitted again")], broken={})
+@example(plan=[Happening(after_s=1.0, what="submitted again")], broken={})
 @settings(max_examples=60)
 def test_the_controller_never_revives_doubles_or_holds_a_job(plan: list[Happening], broken: dict[int, Fault]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        world, told = World(Path(folder)), list[Done]()
+        world = World(Path(folder))
+        play = Play(plan=plan, broken=broken, begun_at=world.clock.now())
         world.scheduler.faults.commands.update(broken)
-        job = world.play(story(world, plan, told))
-        ours = [done for done in told if done.argv[0] == "simulated"]
+        job = world.play(story(world, play))
+        ours = [done for done in play.done if done.argv[0] == "simulated"]
         requeues = [done for done in ours if done.argv[1] == "requeue"]
         at_once = {(sent.at, sent.argv) for sent in world.scheduler.sent}
         for done in requeues:
@@ -124,9 +178,8 @@ def test_the_controller_never_revives_doubles_or_holds_a_job(plan: list[Happenin
             assert lived < timedelta(seconds=2), "a second requeue only after a death at launch"
         for done in ours:
             if done.argv[1] == "update" and (done.at, done.argv) in at_once:
-                since = job.started_at or job.submitted_at
-                assert twins(done.before, done.others, since) == (), "no start beside a copy"
                 assert done.before.hold is Hold.NONE
+                judge_update(world, play, done, job.started_at or job.submitted_at)
             if done.argv[1] == "cancel" and (done.at, done.argv) in at_once:
                 assert done.before.state is JobState.PENDING
                 assert twins(done.before, done.others, job.started_at or job.submitted_at), "only for a copy"
