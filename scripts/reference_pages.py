@@ -18,6 +18,7 @@ from pydantic.fields import FieldInfo
 
 from relance.config import providers as provider_settings
 from relance.config import settings as settings_module
+from relance.config import sources as source_settings
 from relance.domain import events as e
 from relance.domain.incidents import TRANSITIONS, IncidentState
 from relance.domain.limits import Limits
@@ -83,6 +84,9 @@ def settings_page() -> str:
 _GROUPS: tuple[tuple[type[BaseModel], str], ...] = (
     (settings_module.Settings, "Top level"),
     (settings_module.ClusterSettings, "`clusters`: one entry per cluster"),
+    (source_settings.LogStoreSettings, "`clusters[].logs[]` with `kind: loki` or `kind: victorialogs`"),
+    (source_settings.MetricStoreSettings, "`clusters[].metrics[]`"),
+    (source_settings.ProgressSeriesSettings, "`clusters[].metrics[].progress`"),
     (settings_module.EvidenceSettings, "`clusters[].evidence`"),
     (settings_module.LocalSchedulerSettings, "`clusters[].scheduler` with `kind: local`"),
     (settings_module.SlurmSchedulerSettings, "`clusters[].scheduler` with `kind: slurm`"),
@@ -143,7 +147,7 @@ def _default(field: FieldInfo) -> str:
     if value in ("", (), {}, None):
         return "none"
     if isinstance(value, tuple):
-        return ", ".join(f"`{item}`" for item in value)
+        return ", ".join(f"`kind: {item.kind}`" if hasattr(item, "kind") else f"`{item}`" for item in value)
     return f"`{value}`"
 
 
