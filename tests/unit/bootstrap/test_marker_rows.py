@@ -15,7 +15,7 @@ from relance.ports.schedulers import SchedulerRefusedError
 from tests.unit.bootstrap.spoken_stores import NOW, job
 
 MARK = "0123456789abcdef"
-SENT = Sent(mark=MARK, raw_id="17", submitted_at=NOW)
+SENT = Sent(mark=MARK, cluster="alpha", raw_id="17", submitted_at=NOW)
 LOKI = LogStoreSettings(kind="loki", url="http://127.0.0.1:3100")
 DONE = job(state=JobState.COMPLETED, nodes=("gpu001",), log_paths=("/data/17.out",))
 
@@ -100,6 +100,11 @@ def test_a_store_that_fails_and_one_that_has_nothing_are_told_apart() -> None:
     silent = rows(found={})["loki", "marker"]
     assert silent.level is Level.BAD
     assert "did not come within 5 min" in silent.means
+
+
+def test_what_was_asked_for_is_shown_as_the_store_was_asked() -> None:
+    named = LOKI.model_copy(update={"job_value": "{cluster}/{raw_id}"})
+    assert rows(found={}, settings=named)["loki", "marker"].read == 'job_id="alpha/17"'
 
 
 def test_a_job_that_did_not_start_says_why_the_scheduler_waits() -> None:

@@ -26,6 +26,7 @@ from relance.ports.clocks import Clock
 from relance.progress import PatternError
 from relance.sources.exchanges import StoreError
 from relance.sources.stores.backs import Entry, LogStore, Selection
+from relance.sources.templates import job_value
 
 AHEAD_S = 3600.0
 """Lines from the future are looked for so far ahead."""
@@ -91,11 +92,6 @@ async def ask_log_store(store: LogStore, settings: LogStoreSettings, asked: Aske
     return found
 
 
-def job_value(settings: LogStoreSettings, cluster: str, raw_id: str) -> str:
-    """The value of a job's label."""
-    return settings.job_value.replace("{raw_id}", raw_id).replace("{cluster}", cluster)
-
-
 class _Asker:
     def __init__(self, store: LogStore, settings: LogStoreSettings, asked: Asked, clock: Clock) -> None:
         self._store = store
@@ -112,7 +108,7 @@ class _Asker:
 
     async def job(self, job: WantedJob) -> JobLines:
         settings = self._settings
-        value = job_value(settings, self._asked.cluster, job.raw_id)
+        value = job_value(settings.job_value, self._asked.cluster, job.raw_id)
         wanted = Selection(labels={**_exactly(settings.match), settings.job_label: (value,)})
         try:
             entries = await self._newest(wanted, LINES)
@@ -135,7 +131,7 @@ class _Asker:
     async def filters(self) -> tuple[FilterFacts, ...]:
         """Whether the store takes what the rules ask for, as a watcher asks for it."""
         settings, asked = self._settings, self._asked
-        values = tuple(job_value(settings, asked.cluster, job.raw_id) for job in asked.jobs)
+        values = tuple(job_value(settings.job_value, asked.cluster, job.raw_id) for job in asked.jobs)
         wanted = (
             (asked.own_filter, {settings.job_label: values}, bool(values)),
             (asked.kernel_filter, _exactly(settings.kernel_match), bool(settings.kernel_match)),

@@ -11,6 +11,7 @@ from relance.bootstrap.proofs.facts import Failure, MetricFacts, SeriesFacts
 from relance.config.sources import MetricStoreSettings, ProgressSeriesSettings
 from relance.ports.clocks import Clock
 from relance.rules.metric_queries import DEFAULT_NODE_LABELS, Naming
+from relance.sources.templates import job_value
 
 CLOSELY = 12
 """Of so many series it is asked how they stand; they are the first of those wanted that are there."""
@@ -101,7 +102,7 @@ class _Asker:
 
     async def progress(self, settings: ProgressSeriesSettings, cluster: str, raw_id: str) -> dict[str, int]:
         """How many series of progress there are of a job, by name."""
-        value = settings.job_value.replace("{raw_id}", raw_id).replace("{cluster}", cluster)
+        value = job_value(settings.job_value, cluster, raw_id)
         names = (settings.step, settings.loss, settings.grad_norm, settings.step_time_s, settings.throughput)
         of_job = {settings.job_label: value}
         return {

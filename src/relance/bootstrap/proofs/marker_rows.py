@@ -14,6 +14,7 @@ from relance.bootstrap.proofs.rows import Level, Row
 from relance.config.sources import LogStoreSettings
 from relance.domain.views import JobState, JobView
 from relance.recovery import wordings
+from relance.sources.templates import job_value
 
 SKEW_S = 2.0
 """Clocks that are kept in step differ by less."""
@@ -32,6 +33,7 @@ class Sent:
     """A marker that is under way, with the job that writes it."""
 
     mark: str
+    cluster: str
     raw_id: str
     submitted_at: datetime
 
@@ -145,7 +147,7 @@ def _store(marked: Marked, settings: LogStoreSettings) -> Iterator[Row]:
 
 def _not_there(marked: Marked, settings: LogStoreSettings) -> Row:
     source, raw_id = settings.called, marked.sent.raw_id
-    asked = f'{settings.job_label}="{settings.job_value.replace("{raw_id}", raw_id)}"'
+    asked = f'{settings.job_label}="{job_value(settings.job_value, marked.sent.cluster, raw_id)}"'
     failure, labels = marked.failures.get(source), marked.astray.get(source)
     if labels is not None:
         shown = ", ".join(f'{label}="{value}"' for label, value in sorted(labels.items()))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from relance.bootstrap.proofs.asking_logs import AHEAD_S, failure_of, job_value
+from relance.bootstrap.proofs.asking_logs import AHEAD_S, failure_of
 from relance.bootstrap.proofs.facts import Failure
 from relance.bootstrap.proofs.jobs import assignment_of
 from relance.bootstrap.proofs.marker_rows import Delivered, Marked, Sent, marker_rows, read_line
@@ -23,6 +23,7 @@ from relance.ports.markers import MarkerJob
 from relance.ports.schedulers import JobGoneError, Scheduler, SchedulerError
 from relance.ports.sources import Source
 from relance.sources.stores.backs import Entry, LogStore, Selection
+from relance.sources.templates import job_value, node_value
 
 _BEFORE_S = 120.0
 """Lines are looked for from so long before the submission: clocks of nodes may be behind."""
@@ -71,7 +72,7 @@ async def check_marker(
         text, remedy = f"the job could not be submitted: {error}", "run it as a user who may submit; name a --partition"
         row = Row(source="scheduler", name="marker", level=Level.BAD, read="-", means=text, remedy=remedy)
         return MarkerCheck(cluster=cluster.name, mark=mark, raw_id="", rows=(row,))
-    search = _Search(sent=Sent(mark=mark, raw_id=raw_id, submitted_at=since))
+    search = _Search(sent=Sent(mark=mark, cluster=cluster.name, raw_id=raw_id, submitted_at=since))
     try:
         await _wait(search, cluster, opened, clock, timeout_s)
     finally:
@@ -130,7 +131,7 @@ async def _ask_store(
     if name in search.found:
         return
     labels = {each: (value,) for each, value in settings.match.items()}
-    labels[settings.job_label] = (job_value(settings, cluster.name, search.sent.raw_id),)
+    labels[settings.job_label] = (job_value(settings.job_value, cluster.name, search.sent.raw_id),)
     entries = await _entries(search, name, store, labels, clock)
     for entry in entries:
         if (written := read_line(entry.line, search.sent.mark)) is not None:
@@ -187,7 +188,7 @@ async def _astray(
     if settings.match:
         tries.append({each: (value,) for each, value in settings.match.items()})
     if settings.node_label and nodes:
-        tries.append({settings.node_label: tuple(settings.node_value.replace("{node}", node) for node in nodes)})
+        tries.append({settings.node_label: tuple(node_value(settings.node_value, node) for node in nodes)})
     since_ns = int((search.sent.submitted_at.timestamp() - _BEFORE_S) * _NS)
     until_ns = int((clock.now().timestamp() + AHEAD_S) * _NS)
     with suppress(Exception):  # what it cannot say now was said before, by its own row

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from relance.bootstrap.proofs.rows import Level, Row
+from relance.sources.templates import node_in
 
 _PORT = re.compile(r"(?<=[^:]):\d{1,5}\Z")
 _SHOWN = 3
@@ -62,11 +63,7 @@ def names_row(found: NodeNames, scheduler: Collection[str]) -> Row:
 
 def node_of(value: str, template: str, *, drops_port: bool = False) -> str:
     """The node that a value names by a template; empty where it does not fit."""
-    before, _, after = template.partition("{node}")
-    text = _PORT.sub("", value) if drops_port else value
-    if not text.startswith(before) or not text.endswith(after) or len(text) < len(before) + len(after):
-        return ""
-    return text[len(before) : len(text) - len(after)]
+    return node_in(template, _PORT.sub("", value) if drops_port else value)
 
 
 def template_for(values: Iterable[str], names: Collection[str], *, word: str = "node") -> str:

@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from relance.domain.keys import AttemptKey, JobKey
+from relance.domain.keys import AttemptKey
 from relance.domain.progress import StepSeen
 from relance.domain.views import Assignment
 from relance.rules.metric_queries import ASK_LABEL, Naming, tagged
 from relance.sources.metrics.clients import MetricClient
 from relance.sources.metrics.settings import ProgressSeries
+from relance.sources.templates import job_value
 
 _OLDEST_S = 60.0
 """Older samples are of jobs that export no longer; nobody else is to wait for them."""
@@ -47,7 +48,7 @@ class ExportedProgress:
         before, self._jobs, self._starts = self._jobs, {}, {}
         for each in sorted(assignments, key=lambda each: each.attempt.restart_count):
             key = each.attempt.job
-            self._jobs[self._job_value(key)] = each.attempt
+            self._jobs[job_value(self._series.job_value, key.cluster, key.raw_id)] = each.attempt
             if each.started_at is not None:
                 self._starts[each.attempt] = each.started_at.timestamp()
         for job, attempt in self._jobs.items():
@@ -56,9 +57,6 @@ class ExportedProgress:
                 self._known[attempt] = _Known(left.step, left.at, is_of_before=True)
         followed = {each.attempt for each in assignments}
         self._known = {attempt: known for attempt, known in self._known.items() if attempt in followed}
-
-    def _job_value(self, key: JobKey) -> str:
-        return self._series.job_value.replace("{raw_id}", key.raw_id).replace("{cluster}", key.cluster)
 
     async def look(self, at: float | None) -> dict[AttemptKey, StepSeen]:
         """The attempts that have made a step since the last look. Raises StoreError."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from relance.rules.metric_queries import Naming
 from relance.sources.metrics.clients import Labels
+from relance.sources.templates import node_in
 
 _REMEMBERED_AT_MOST = 200_000
 
@@ -26,7 +27,7 @@ class Places:
 
     def __init__(self, naming: Naming, node_value: str = "{node}") -> None:
         self._labels = naming.node_labels
-        self._before, _, self._behind = node_value.partition("{node}")
+        self._template = node_value
         self._nodes: frozenset[str] = frozenset()
         self._short: dict[str, str | None] = {}
         self._remembered: dict[tuple[str, ...], Place | None] = {}
@@ -70,14 +71,10 @@ class Places:
 
     def _inner(self, value: str) -> str:
         """The part of a value that the template says is the node's name."""
-        for text in (value, _portless(value)):
-            if text.startswith(self._before) and text.endswith(self._behind):
-                inner = text[len(self._before) : len(text) - len(self._behind)]
-                if inner and text is not value:
-                    return inner
-                if inner:
-                    return _portless(inner)
-        return _portless(value)
+        inner = node_in(self._template, value)
+        if inner:
+            return _portless(inner)
+        return node_in(self._template, _portless(value)) or _portless(value)
 
 
 def by_label(known: Iterable[tuple[str, str]]) -> dict[str, list[str]]:

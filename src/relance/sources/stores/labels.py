@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from relance.domain.keys import AttemptKey
 from relance.sources.stores.backs import Selection
 from relance.sources.stores.settings import StoreSourceSettings
+from relance.sources.templates import job_value, node_in, node_value
 
 _ADDED = frozenset({"service_name", "detected_level"})
 """Labels that Loki adds by itself: the second changes from line to line where a client asks for no more."""
@@ -21,7 +22,6 @@ class Labels:
 
     def __init__(self, settings: StoreSourceSettings) -> None:
         self._settings = settings
-        self._before_node, _, self._after_node = settings.node_value.partition("{node}")
 
     @property
     def has_kernel_logs(self) -> bool:
@@ -30,12 +30,11 @@ class Labels:
 
     def job_value(self, attempt: AttemptKey) -> str:
         """The value of the job's label that an attempt's streams have."""
-        text = self._settings.job_value.replace("{raw_id}", attempt.job.raw_id)
-        return text.replace("{cluster}", attempt.job.cluster)
+        return job_value(self._settings.job_value, attempt.job.cluster, attempt.job.raw_id)
 
     def node_value(self, node: str) -> str:
         """The value of the node's label that a node's streams have."""
-        return self._settings.node_value.replace("{node}", node)
+        return node_value(self._settings.node_value, node)
 
     def job_of(self, labels: Mapping[str, str]) -> str:
         """The value of the job's label; empty for a kernel log."""
@@ -44,10 +43,9 @@ class Labels:
     def node_of(self, labels: Mapping[str, str], known: Sequence[str] = ()) -> str | None:
         """The node, by the template; by the scheduler's own name where one of those known is meant."""
         value = labels.get(self._settings.node_label, "") if self._settings.node_label else ""
-        before, after = self._before_node, self._after_node
-        if not value.startswith(before) or not value.endswith(after) or len(value) <= len(before) + len(after):
+        node = node_in(self._settings.node_value, value)
+        if not node:
             return None
-        node = value[len(before) : len(value) - len(after)]
         short = node.partition(".")[0]
         return short if node not in known and short in known else node
 
