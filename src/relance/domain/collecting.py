@@ -28,13 +28,18 @@ EVIDENCE_STEP = "relance-evidence"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Silence:
-    """One silence of an attempt, as its hang detector told it. `steps_seen` is how many steps it had made by then."""
+    """One silence of an attempt, as its hang detector told it.
+
+    `steps_seen` is how many steps it had made by then, `saved_at` when its newest checkpoint known by then was durable:
+    that may be after `symptom_at`, which a store that is told of lines late puts before the last of them.
+    """
 
     finding_id: str
     attempt: AttemptKey
     certainty: Certainty
     symptom_at: datetime
     steps_seen: int | None = None
+    saved_at: datetime | None = None
     told_at: datetime | None = None
     """When the finding was stored, where that is known."""
 
@@ -49,6 +54,7 @@ def silence_of(finding: Finding, told_at: datetime | None = None) -> Silence | N
         certainty=finding.certainty,
         symptom_at=finding.symptom_at,
         steps_seen=finding.progress.steps_seen if finding.progress is not None else None,
+        saved_at=finding.progress.checkpoint_durable_at if finding.progress is not None else None,
         told_at=told_at,
     )
 

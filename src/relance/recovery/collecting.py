@@ -127,7 +127,7 @@ def collected_hits(record: JobRecord, attempt: AttemptKey, progress: Progress | 
 def _lives_since(silence: Silence, progress: Progress) -> bool:
     """Whether there was a step or a durable checkpoint since a silence was told."""
     saved_at = progress.checkpoint_durable_at
-    if saved_at is not None and saved_at > silence.symptom_at:
+    if saved_at is not None and saved_at > max(silence.symptom_at, silence.saved_at or silence.symptom_at):
         return True
     if silence.steps_seen is not None:
         return progress.steps_seen != silence.steps_seen

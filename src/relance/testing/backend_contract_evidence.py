@@ -57,6 +57,19 @@ class EvidenceContract:
         await stand.backend.submit(replace(batch, progress=saved))
         assert (await stand.orders()).evidence == ()
 
+    async def test_a_checkpoint_from_before_the_silence_was_told_is_none(self, stand: BackendStand) -> None:
+        await stand.begin(Stage.ACT)
+        stand.clock.advance(15)
+        await stand.backend.report(stand.look())
+        batch = _quiet(stand)
+        assert batch.progress is not None
+        saved = replace(batch.progress, checkpoint_durable_at=stand.clock.now() - timedelta(seconds=14))
+        finding = _finding(stand, "fnd-1", progress=saved)  # a log store's lag puts the symptom before its last lines
+        await stand.backend.submit(replace(batch, progress=saved, findings=(finding,)))
+        await stand.settle()
+        (order,) = (await stand.orders()).evidence
+        assert (await stand.backend.claim_evidence(await _claim(stand, order))).granted
+
     async def test_a_confirmed_hang_needs_none(self, stand: BackendStand) -> None:
         await _hang(stand)
         stand.clock.advance(200)
