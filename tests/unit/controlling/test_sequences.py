@@ -51,6 +51,7 @@ FAILED = JobView(
     started_at=T0 + timedelta(minutes=1),
     ended_at=T0 + timedelta(minutes=9),
     requeue_allowed=True,
+    script_id="script of llama",
     steps=(),
 )
 PENDING = replace(
@@ -64,6 +65,9 @@ PENDING = replace(
     ended_at=None,
 )
 RUNNING = replace(PENDING, state=JobState.RUNNING, reason="", nodes=("n2", "n3"), started_at=T0 + timedelta(minutes=11))
+COPY = replace(
+    FAILED, raw_id="18", state=JobState.PENDING, first_submitted_at=T0 + timedelta(minutes=10), ended_at=None
+)
 DEAD = replace(RUNNING, state=JobState.FAILED, ended_at=T0 + timedelta(minutes=11, seconds=1))
 REPORT = ClusterReport(
     cluster="alpha",
@@ -217,6 +221,15 @@ def done(outcome: Outcome = Outcome.DONE, text: str = "") -> Answered:
             id="accepted for what others requeued, and no copy would change anything: read back",
         ),
         pytest.param(WATCH, Looked(report=REPORT), Read(), id="looked after the update: read back"),
+        pytest.param(
+            replace(WATCH, report=replace(REPORT, jobs=(FAILED, COPY))), Saw(job=replace(PENDING, eligible_at=T0)),
+            Send(verb=Verb.CANCEL, restart_count=1), id="a copy came before the update: ours makes way",
+        ),
+        pytest.param(
+            replace(WATCH, report=replace(REPORT, jobs=(FAILED, COPY)), requeued_by_us=False),
+            Saw(job=replace(PENDING, excluded=("n1",), eligible_at=T0)), Read(after_s=0.2),
+            id="a copy came, and what waits is not ours to cancel",
+        ),
         pytest.param(
             replace(WATCH, looked_since_update=False), Blind(text="x"), Read(), id="no look after the update: read"
         ),
