@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
+from relance.detectors.doubts import is_like_a_pause, shows_debugger
 from relance.detectors.evidence import CAUSES, position_of, said, time_of, was_outlived
 from relance.detectors.oddities import is_few, odd_nodes, words
 from relance.detectors.patience import allowed_s, lasting_s, learned_s, patience_s, picture_s, start_s
@@ -35,11 +36,6 @@ after that, or after the suspicion."""
 _HARD: Final = frozenset({Sign.PROCESS_DEATH, Sign.NODE_DOWN, Sign.KERNEL, Sign.DEVICE})
 """What is no part of anybody's save or first step."""
 _DEATHS: Final = frozenset({Sign.PROCESS_DEATH, Sign.NODE_DOWN})
-_ELSEWHERE: Final = frozenset({
-    "fr_idle_rank", "fr_laggard", "fr_missing_rank", "fr_p2p_gap", "fr_state_mismatch", "ras_collective_stuck",
-    "stack_minority",
-})  # fmt: skip
-"""A rank is not where the others wait; if it is the first one, it may be saving or evaluating."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +44,7 @@ class HangState:
 
     `quiet_since` is the first watermark after the last sign of life; `alive` says that one came since the last
     watermark. `last` is the position of the last step in its log. `signs` are those since the last steps; of these
-    `like_a_save` are the ones that a save by the first rank shows, too. `silent` are the nodes whose telemetry ended.
+    `like_a_save` are the ones that a save by one rank shows, too. `silent` are the nodes whose telemetry ended.
     `standstill` is what the GPUs show since the last step. `confirmed` are the signs under which a hang was told as
     confirmed.
     """
@@ -63,6 +59,8 @@ class HangState:
     signs: frozenset[Sign] = frozenset()
     like_a_save: frozenset[Sign] = frozenset()
     silent: frozenset[str] = frozenset()
+    is_debugged: bool = False
+    """Whether a trace shows somebody at work in a rank with a debugger."""
     hits: tuple[RuleHit, ...] = ()
     standstill: Standstill = NONE
     steps_since_sign: int = 0
@@ -76,7 +74,7 @@ class HangState:
     @property
     def is_calm(self) -> bool:
         """Whether further steps change nothing but what they are counted by."""
-        return not (self.suspected or self.hits or self.signs or self.like_a_save or self.silent)
+        return not (self.suspected or self.hits or self.signs or self.like_a_save or self.silent or self.is_debugged)
 
 
 def step(
@@ -112,6 +110,7 @@ def _after_step(state: HangState, seen: StepSeen, progress: Progress) -> HangSta
         signs=frozenset() if over else state.signs,
         like_a_save=frozenset() if over else state.like_a_save,
         silent=frozenset() if over else state.silent,
+        is_debugged=state.is_debugged and not over,
         hits=() if over else state.hits,
         standstill=NONE,
         steps_since_sign=since_sign,
@@ -130,22 +129,19 @@ def _after_hit(state: HangState, hit: RuleHit, watched: Watched) -> HangState:
     of_host = hit.scope is Scope.KERNEL and hit.role in CAUSES
     if not signs and not of_host and not (hit.scope is Scope.METRICS and hit.role is Role.ROOT):
         return state
+    if shows_debugger(hit):
+        return replace(state, is_debugged=True, steps_since_sign=0)
+    doubtful = is_like_a_pause(hit, watched)
     known = any(position_of(each) == position_of(hit) and each.rank == hit.rank for each in state.hits)
     silent = {node} if node is not None and Sign.NODE_SILENT in signs else frozenset()
     return replace(
         state,
         signs=state.signs | signs,
-        like_a_save=state.like_a_save - signs if not _may_be_saving(hit) else state.like_a_save | (signs - state.signs),
+        like_a_save=state.like_a_save | (signs - state.signs) if doubtful else state.like_a_save - signs,
         silent=state.silent | silent if len(state.silent) < SILENT_AT_MOST else state.silent,
         hits=state.hits if known or len(state.hits) >= HITS_AT_MOST else (*state.hits, hit),
         steps_since_sign=0,
     )
-
-
-def _may_be_saving(hit: RuleHit) -> bool:
-    """Whether a trace only says that the first rank is elsewhere, which is what a save by that rank looks like."""
-    ranks = hit.captures.get("ranks", "").split(",")
-    return hit.symptom in _ELSEWHERE and (hit.rank == 0 or "0" in ranks)
 
 
 def _judge(
@@ -200,20 +196,40 @@ def _confirming(
     signs: frozenset[Sign] = frozenset()
     if silence_s >= signed_s:
         signs |= state.signs & _HARD
-    soft_s = signed_s + limits.phase_limit_s if usual_s is None else signed_s
-    if silence_s >= max(soft_s, learned_s(state.rhythm, state.healed, watched)):
-        few = is_few(len(state.silent), watched)
-        signs |= state.signs - _HARD - state.like_a_save - (frozenset() if few else {Sign.NODE_SILENT})
-    picture_limit_s = picture_s(watched, progress)
-    if silence_s >= picture_limit_s:
-        signs |= state.like_a_save
-        if _stood_s(state, silence_s, now, watched, progress) >= picture_limit_s:
-            signs |= {Sign.GPU_SIGNATURE}
+    if not state.is_debugged and not state.standstill.has_work(now):
+        signs |= _soft(state, silence_s, now, watched, progress)
     if progress.is_learned:  # what was learned to be steps may have been something else that counts
         signs &= _DEATHS
     if watched.hang_after_s is not None and silence_s >= watched.hang_after_s:
         signs |= {Sign.OWNER_LIMIT}
     return signs
+
+
+def _soft(state: HangState, silence_s: float, now: datetime, watched: Watched, progress: Progress) -> frozenset[Sign]:
+    """The signs that say where a job stands, not that anything broke: none of them counts against GPUs that compute."""
+    limits = watched.hang
+    usual_s = state.rhythm.usual_s(progress)
+    soft_s = max(limits.signed_min_s, limits.signed_medians * (usual_s or 0.0))
+    soft_s += limits.phase_limit_s if usual_s is None else 0.0
+    signs: frozenset[Sign] = frozenset()
+    if silence_s >= max(soft_s, learned_s(state.rhythm, state.healed, watched)):
+        signs |= state.signs - _HARD - state.like_a_save
+        if not is_few(len(state.silent), watched) or _may_be_deaf(state, now, watched):
+            signs -= {Sign.NODE_SILENT}
+    picture_limit_s = picture_s(watched, progress)
+    if silence_s >= picture_limit_s:
+        signs |= state.like_a_save
+        if _stood_s(state, silence_s, now, watched, progress) >= picture_limit_s:
+            signs |= {Sign.GPU_SIGNATURE}
+    return signs
+
+
+def _may_be_deaf(state: HangState, now: datetime, watched: Watched) -> bool:
+    """Whether the silence of the steps and that of a node may be one: both come by an agent on that node.
+
+    Only GPUs that are seen not to work say that the job is silent, and not its agent.
+    """
+    return watched.are_steps_shipped and state.standstill.lasts_since(now) is None
 
 
 def _stood_s(state: HangState, silence_s: float, now: datetime, watched: Watched, progress: Progress) -> float:
@@ -232,7 +248,7 @@ def _finding(state: HangState, now: datetime, watched: Watched, progress: Progre
     symptom_at = min(state.last_step_at, quiet_since) if state.last_step_at is not None else quiet_since
     passing = not signs and not state.lasting
     names = ",".join(sorted(sign.value for sign in signs)) or ("" if passing else "lasting")
-    naming = [hit for hit in state.hits if not _may_be_saving(hit)]
+    naming = [hit for hit in state.hits if not is_like_a_pause(hit, watched)]
     odd = odd_nodes(naming, state.standstill.odd, watched) if progress.steps_seen else ()
     shown = next((hit for hit in state.hits if watched.signs_of(hit) & signs), None)
     parts = (_said(state, now, progress, signs), said(shown) if shown else "", words(odd, state.standstill.odd))

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from relance.detectors.watched import Watched
+from relance.domain.faults import Scope
 from relance.domain.findings import OddNode, RuleHit, Sign
 from relance.domain.observations import Activity, OddDevice
 
@@ -38,11 +39,11 @@ def is_few(nodes: int, watched: Watched) -> bool:
 
 
 def odd_nodes(hits: Iterable[RuleHit], devices: Iterable[OddDevice], watched: Watched) -> tuple[OddNode, ...]:
-    """The nodes that stand out, those by most signs first; few, or none."""
+    """The nodes that stand out, those by most signs first; few, or none. Words of the job itself name none."""
     named: dict[Sign, set[str]] = defaultdict(set)
     for hit in hits:
         node = watched.node_of(hit)
-        if node is not None:
+        if node is not None and (hit.node is not None or hit.scope is not Scope.APPLICATION):
             for sign in watched.signs_of(hit) & _NAMING:
                 named[sign].add(node)
     named[Sign.GPU_SIGNATURE] = {each.node for each in devices if each.node in watched.nodes}

@@ -24,19 +24,24 @@ _STANDING: Final = (Activity.SPINNING, Activity.IDLE)
 class Standstill:
     """Pictures in a row that show no work: since when, and which GPUs are odd in every one of them.
 
-    `since` and `at` are the times of the first and the last picture; None: no such picture is known.
+    `since` and `at` are the times of the first and the last picture; None: no such picture is known. `worked_at` is the
+    time of the last picture where that one shows work.
     """
 
     since: datetime | None = None
     at: datetime | None = None
     odd: tuple[OddDevice, ...] = ()
+    worked_at: datetime | None = None
 
     def after(self, picture: DevicePicture) -> Standstill:
         """With one more picture."""
-        if self.at is not None and picture.at <= self.at:
+        last_at = self.at or self.worked_at
+        if last_at is not None and picture.at <= last_at:
             return self
         known = sum(picture.counts.get(activity, 0) for activity in _STANDING)
-        if picture.counts.get(Activity.WORKING, 0) or (known and picture.counts.get(Activity.SILENT, 0) > known):
+        if picture.counts.get(Activity.WORKING, 0):
+            return Standstill(worked_at=picture.at)
+        if known and picture.counts.get(Activity.SILENT, 0) > known:
             return NONE
         if not known:
             return self
@@ -48,6 +53,10 @@ class Standstill:
     def lasts_since(self, now: datetime) -> datetime | None:
         """Since when it lasts, if it still does."""
         return self.since if self.at is not None and abs(now - self.at) <= FRESH else None
+
+    def has_work(self, now: datetime) -> bool:
+        """Whether some GPU of the attempt was just seen to work: then somebody is alive in it."""
+        return self.worked_at is not None and abs(now - self.worked_at) <= FRESH
 
 
 NONE: Final = Standstill()

@@ -32,7 +32,8 @@ class Watched:
     that something is known to be wrong already, so that all evidence is wanted once the attempt is over. `is_paused`
     says that no progress is to be expected now: silence counts anew from when it goes on. `start_before_s` and
     `pause_before_s` are the longest start and the longest pause that earlier attempts of the workflow got over.
-    `isolating` are the ids of rules whose node is to be left out once the attempt has ended.
+    `isolating` are the ids of rules whose node is to be left out once the attempt has ended. `are_steps_shipped` says
+    that its steps are read from a store to which an agent on the node sends them, as it sends the node's metrics.
     """
 
     attempt: AttemptKey
@@ -51,6 +52,7 @@ class Watched:
     start_before_s: float | None = None
     pause_before_s: float | None = None
     isolating: frozenset[str] = frozenset()
+    are_steps_shipped: bool = False
 
     def signs_of(self, hit: RuleHit) -> frozenset[Sign]:
         """The independent signs that a hit is."""

@@ -28,6 +28,8 @@ class Reading:
     more: bool = False
     life: tuple[str, ...] = ()
     """Signs of life that are no lines, such as a checkpoint folder that grows."""
+    is_shipped: bool = False
+    """Whether the lines come by way of an agent on the node, whose end looks like that of the node."""
 
 
 class Source(Protocol):

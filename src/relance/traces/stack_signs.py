@@ -122,6 +122,7 @@ def _odd(group: Sequence[Stack], majority: Sequence[Stack], whole: int, *, by_li
         file=first.file,
         line=first.line,
         node=first.node,
+        details={"doing": theirs.name.lower()},
     )
 
 
@@ -129,6 +130,8 @@ def _judged(theirs: At, most: At, *, by_lines: bool) -> tuple[float, str]:
     """How sure a minority is, from what it and the others are at, and a remark."""
     if by_lines:
         return 0.3, "; both are in the same functions, on other lines"
+    if theirs is At.DEBUGGER:
+        return 0.1, "; somebody is looking into it"
     if theirs.may_be_planned:
         return 0.4, "; one rank may do this by itself as the program means it to"
     if most.waits and theirs.waits:

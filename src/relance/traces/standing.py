@@ -20,6 +20,7 @@ class At(Enum):
     DATA = "loading data"
     COMPILING = "compiling"
     STARTING = "starting up"
+    DEBUGGER = "in a debugger"
     OTHER = "elsewhere in its code"
 
     @property
@@ -55,10 +56,14 @@ _LOADS = re.compile(
 )
 _COMPILES = re.compile(r"_dynamo|_inductor|torch/compile|cpp_extension|triton/|jit/_|tvm")
 _STARTS = re.compile(r"rendezvous|init_process_group|_store_based_barrier|new_group|_new_process_group")
+_DEBUGS = re.compile(r"(?:^|/)(?:[a-z]*pdb|bdb|remote_pdb|pydevd\w*)\.py$|(?:^|/)(?:debugpy|pydevd|pudb|IPython)/")
+"""Files of debuggers, at whose prompts a person types."""
 _LIBRARY = re.compile(
     r"(?:^|python3\.\d+/)(?:threading|selectors|subprocess|socket|ssl|queue|connection|popen_fork)\.py$"
 )
 """Files in which a thread waits for what its caller waits for."""
+_PROMPT = 8
+"""A prompt of a debugger is at most so deep below where the program stopped."""
 _LOOKED_AT = 25
 """So many of the innermost calls tell what a process is at; those around them are the same for all."""
 
@@ -82,6 +87,9 @@ def standing_of(stack: Stack) -> Standing:
     A collective within a save or an evaluation is a collective: what counts is whether it waits for others.
     """
     frames = stack.frames[:_LOOKED_AT]
+    for frame in frames[:_PROMPT]:
+        if _DEBUGS.search(frame.file):
+            return Standing(At.DEBUGGER, frame)
     for frame in frames:
         if _STARTS.search(_plain(frame)):
             return Standing(At.STARTING, frame)

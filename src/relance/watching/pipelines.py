@@ -63,6 +63,8 @@ class Memory:
     """Sources of signals by which steps came."""
     collected: frozenset[str] = frozenset()
     """What was collected by a command and has been weighed."""
+    are_steps_shipped: bool = False
+    """Whether the last steps came out of a store, to which an agent on the node sends them."""
 
 
 def new_memory(now: datetime) -> Memory:
@@ -130,19 +132,23 @@ class Pipeline:
 
         `seen` is up to when each source was read to its end; the attempt's watermark is the earliest of them.
         """
-        watched = self.watched(case)
-        findings: list[Finding] = []
+        watched = self._watched(case, memory)
         noticed = False
+        # What was collected is older than what is read now: a step that is read now speaks against it.
+        memory, weighed = self._weigh(memory, case, watched)
+        findings = list(weighed)
         for _, reading in readings:
+            steps = memory.progress.progress.steps_seen
             for block in reading.blocks:
                 noticed = True
                 memory, found = self._take_block(memory, block, watched)
                 findings += found
+            if memory.progress.progress.steps_seen != steps:
+                memory = replace(memory, are_steps_shipped=reading.is_shipped)
             for what in reading.life:
                 memory, found = observe(memory, Life(at=_latest(memory, seen), what=what), watched)
                 findings += found
-        memory, found = self._weigh(memory, case, watched)
-        findings += found
+        watched = self._watched(case, memory)
         mark = min(seen.values(), default=None)
         if mark is not None and mark > memory.watermark:
             memory, found = observe(memory, SeenUpTo(source="all", at=mark), watched)
@@ -152,17 +158,17 @@ class Pipeline:
 
     def hear(self, memory: Memory, source: str, signals: Sequence[Signal], case: Assignment) -> Outcome:
         """The memory after signals of a source, and the findings."""
-        watched = self.watched(case)
+        watched = self._watched(case, memory)
         findings: list[Finding] = []
         for signal in signals:
             if isinstance(signal, StepSeen):
-                memory = replace(memory, steps_from=memory.steps_from | {source})
+                memory = replace(memory, steps_from=memory.steps_from | {source}, are_steps_shipped=True)
             memory, found = observe(memory, signal, watched)
             findings += found
         memory = replace(memory, progress=with_start(memory.progress, case.started_at))
         return Outcome(memory=memory, findings=tuple(findings), noticed=bool(signals))
 
-    def watched(self, case: Assignment) -> Watched:
+    def _watched(self, case: Assignment, memory: Memory) -> Watched:
         """What the detectors are told of the attempt."""
         return Watched(
             attempt=case.attempt,
@@ -181,6 +187,7 @@ class Pipeline:
             ranks_per_node=case.ranks_per_node,
             start_before_s=case.start_before_s,
             pause_before_s=case.pause_before_s,
+            are_steps_shipped=memory.are_steps_shipped,
         )
 
     def _weigh(self, memory: Memory, case: Assignment, watched: Watched) -> tuple[Memory, tuple[Finding, ...]]:

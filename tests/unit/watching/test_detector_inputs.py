@@ -65,7 +65,7 @@ async def test_collected_evidence_is_weighed_once_and_confirms_a_hang_after_its_
     await room.watcher.refresh()
     await room.train(job, 12)
     await room.quiet(job, 30.0)
-    room.server.want(replace(job, collected=(collected(3, room.clock.now()),)))
+    room.server.want(replace(job, collected=(collected(2, room.clock.now()),)))
     await room.watcher.refresh()
     await room.quiet(job, 160.0, every_s=1.0)
 
@@ -83,7 +83,7 @@ async def test_a_watcher_that_is_started_again_does_not_weigh_collected_evidence
     room.server.want(job)
     await room.watcher.refresh()
     await room.train(job, 12)
-    room.server.want(replace(job, collected=(collected(3, room.clock.now()),)))
+    room.server.want(replace(job, collected=(collected(2, room.clock.now()),)))
     await room.watcher.refresh()
     await room.train(job, 12)
     await room.watcher.deliver()

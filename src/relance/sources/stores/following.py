@@ -103,7 +103,9 @@ class Following:
     @property
     def has_room(self) -> bool:
         """Whether more may be fetched for it."""
-        return sum(track.waiting_bytes for track in self.tracks) < self._settings.pending_bytes
+        waiting = sum(track.waiting_lines for track in self.tracks)
+        size = sum(track.waiting_bytes for track in self.tracks)
+        return size < self._settings.pending_bytes and waiting < self._settings.pending_lines
 
     @property
     def has_more(self) -> bool:
@@ -131,6 +133,7 @@ class Following:
             coverage=self._coverage(),
             seen=self._seen(now),
             more=self.has_more,
+            is_shipped=True,
         )
 
     def _read_to_ns(self) -> int | None:
