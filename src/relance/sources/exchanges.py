@@ -114,10 +114,15 @@ class Exchange:
         self.told_at: datetime | None = None
         """The time by the store's own clock, or that of a proxy before it, when it answered last; None: not told."""
 
-    async def post(self, path: str, form: Mapping[str, str], headers: Mapping[str, str] | None = None) -> bytes:
-        """Send a form, as long queries need it, with more headers where a path has its own. Raises StoreError."""
+    async def post(
+        self, path: str, form: Mapping[str, str], headers: Mapping[str, str] | None = None, empty_as: str = ""
+    ) -> bytes:
+        """Send a form, as long queries need it, with more headers where a path has its own. Raises StoreError.
+
+        An empty answer counts only if its content type has `empty_as` in it: many that are no store answer nothing.
+        """
         request = self._client.build_request("POST", self._url + path, data=dict(form), headers=dict(headers or {}))
-        return await self._send(request)
+        return await self._send(request, empty_as)
 
     async def get(self, path: str, params: Mapping[str, str] | None = None) -> bytes:
         """Ask for something. Raises StoreError."""
@@ -143,10 +148,10 @@ class Exchange:
         what = "HTML, as from a proxy or a login page" if html else f"no JSON: {self._said(body)}"
         return StoreAnswerError(f"{self.host} answered with {what}", "see that the url is that of the store itself")
 
-    async def _send(self, request: httpx2.Request) -> bytes:
+    async def _send(self, request: httpx2.Request, empty_as: str = "") -> bytes:
         try:
             async with asyncio.timeout(self._settings.timeout_s):  # the client's own limit is for each piece alone
-                return await self._read(request)
+                return await self._read(request, empty_as)
         except TimeoutError as error:
             message = f"{self.host} gave no whole answer within {self._settings.timeout_s:g} s"
             raise StoreAwayError(message, "see that the store is up and quick enough, or raise timeout_s") from error
@@ -167,8 +172,9 @@ class Exchange:
         message = f"{self.host} cannot be asked: {type(error).__name__}"
         return StoreAwayError(message, "see that it runs and can be reached from here")
 
-    async def _read(self, request: httpx2.Request) -> bytes:
+    async def _read(self, request: httpx2.Request, empty_as: str) -> bytes:
         response = await self._client.send(request, stream=True)
+        self.told_at = _date_of(response.headers.get("Date", ""))
         most = self._settings.answer_bytes
         try:
             packed = unpacker(response.headers.get("Content-Encoding", ""), most)
@@ -182,9 +188,10 @@ class Exchange:
             raise StoreAnswerError(f"{self.host} answered with {error}", "look at the proxy before it") from error
         finally:
             await response.aclose()
-        self.told_at = _date_of(response.headers.get("Date", ""))
         if response.status_code != _OK:
             raise self._refusal(response.status_code, body, response.headers.get("Retry-After", ""))
+        if not body and empty_as not in response.headers.get("Content-Type", ""):
+            raise self._unlike(body)
         return body
 
     def _said(self, body: bytes) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from relance.sources.exchanges import StoreAwayError, StoreError, StoreTooMuchError
 from relance.sources.stores.backs import Entry, Page, Selection
@@ -34,6 +35,8 @@ class MemoryStore:
     """What the next calls raise, one each."""
     is_away: bool = False
     asked: list[tuple[Selection, int, int]] = field(default_factory=list)
+    told_at: datetime | None = None
+    """The time by its own clock."""
     keeps_repeats: bool = True
     """Whether the same line of one stream and time is kept twice."""
 

@@ -58,6 +58,10 @@ class SpokenLogs:
         self._fail("label_names")
         return frozenset(name for each in self.entries if each.at_ns >= since_ns for name in each.labels)
 
+    @property
+    def told_at(self) -> datetime | None:
+        return None
+
     async def label_values(self, name: str, since_ns: int, at_most: int) -> tuple[str, ...]:
         self._fail("label_values")
         values = {each.labels[name] for each in self.entries if name in each.labels and each.at_ns >= since_ns}

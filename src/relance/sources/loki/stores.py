@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from typing import Final
 from urllib.parse import quote
 
 from relance.sources.exchanges import Exchange, StoreRefusedError, StoreTooMuchError
 from relance.sources.loki.answers import entries_of, strings_of
 from relance.sources.loki.queries import halves, query_of
-from relance.sources.stores.backs import Entry, Page, Selection
+from relance.sources.stores.backs import Entry, Page, Selection, within
 
 _RANGE_NS: Final = 30 * 24 * 3600 * 10**9
 """Loki's default limit is an hour more (30d1h)."""
 _RANGE_LEAST_NS: Final = 60 * 10**9
 _ENTRIES: Final = 5000
+_PARTS_AT_MOST: Final = 200
+"""So many questions about one nanosecond; whoever has more lines in it has a clock that stands still."""
 _WHOLE_LABELS: Final = {"X-Loki-Response-Encoding-Flags": "categorize-labels"}
 """Without it what Loki knows of single lines is among the labels, and parts streams."""
 _LIMIT_OF_ENTRIES: Final = re.compile(r"max_entries_limit\w* \(\d+ > (\d+)\)")
@@ -32,6 +35,11 @@ class LokiStore:
         self._exchange = exchange
         self._range_ns = _RANGE_NS
         self._entries = _ENTRIES
+
+    @property
+    def told_at(self) -> datetime | None:
+        """Its own time when it answered last."""
+        return self._exchange.told_at
 
     async def page(self, wanted: Selection, since_ns: int, until_ns: int, at_most: int) -> Page:
         """The oldest entries of a time. Raises StoreError."""
@@ -115,17 +123,20 @@ class LokiStore:
                     raise StoreTooMuchError(str(error), error.remedy) from error
                 raise
             entries = entries_of(self._exchange.document(body))
-            return entries, len(entries) >= limit
+            is_full = len(entries) >= limit
+            return within(entries, *times, is_full=is_full), is_full
 
     async def _all_at(self, query: str, at_ns: int, at_most: int) -> list[Entry]:
         """All entries of one time, of which there are more than one answer has. Raises StoreError.
 
         They can be asked for in parts by how their lines begin alone. Where many streams have the very same line, and
-        more of them than one answer has, the rest stays away.
+        more of them than one answer has, the rest stays away; and so does what is beyond a number of parts.
         """
         found: list[Entry] = []
         filters = [""]
-        while filters:
+        for _ in range(_PARTS_AT_MOST):
+            if not filters:
+                break
             part = filters.pop()
             answer = await self._ask(query + part, (at_ns, at_ns + 1), at_most)
             entries, is_full = answer or ([], False)

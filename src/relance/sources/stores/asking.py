@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from relance.domain.findings import Coverage, Sight
 from relance.ports.clocks import Clock
@@ -23,6 +23,9 @@ from relance.sources.turns import Turns
 
 _NS = 1_000_000_000
 _FIRST_AWAY_S = 1.0
+_SKEW_TOLD_S = 5.0
+_SKEW_MOST_S = 300.0
+"""A store whose clock is further off is not to be trusted with silence: what it calls now is another time."""
 
 
 class Asking:
@@ -37,6 +40,7 @@ class Asking:
         self._span_s = settings.span_s
         self._names = settings.query_names
         self._away_s = 0.0
+        self._ahead_s = 0.0
         self._sight = Coverage(source=settings.name, sight=Sight.UNKNOWN, note="not asked yet")
         self.not_before = -math.inf
         """Not to be asked before this, by the monotonic clock: it is away, or wants to be left alone."""
@@ -63,8 +67,9 @@ class Asking:
         pages = []
         for part in parts:
             await self._turns.take()
+            began = self._clock.now()
             pages.append(await self._store.page(part, since_ns, until_ns, self._entries))
-            self._answered()
+            self._answered(began)
         if len(pages) == 1:
             return pages[0]
         end = min((_end_of(page, until_ns) for page in pages), default=until_ns)
@@ -74,19 +79,21 @@ class Asking:
     async def newest(self, wanted: Selection, since_ns: int, until_ns: int, at_most: int) -> tuple[Entry, ...]:
         """The newest entries. Raises StoreError."""
         await self._turns.take()
+        began = self._clock.now()
         entries = await self._store.newest(wanted, since_ns, until_ns, min(at_most, self._entries))
-        self._answered()
+        self._answered(began)
         return entries
 
     async def greet(self) -> None:
         """See whether it is there."""
         try:
             await self._turns.take()
+            began = self._clock.now()
             await self._store.version()
         except StoreError as error:
             self.failed(error)
         else:
-            self._answered()
+            self._answered(began)
             self.read_to(self._clock.now())
 
     def failed(self, error: StoreError) -> None:
@@ -119,9 +126,20 @@ class Asking:
             return False
         return True
 
+    @property
+    def behind_s(self) -> float:
+        """How far its clock is behind ours, at least; 0 where it is not, or does not tell."""
+        return max(-self._ahead_s, 0.0)
+
     def read_to(self, at: datetime) -> None:
         """All that is followed was read to its end at a time."""
-        self._sight = Coverage(source=self._settings.name, sight=Sight.SEEN, up_to=at)
+        off_s, note = abs(self._ahead_s), ""
+        if off_s > _SKEW_TOLD_S:
+            how = "ahead of" if self._ahead_s > 0 else "behind"
+            note = f"its clock is {off_s:.0f} s {how} ours: set both by the same time servers"
+        sight = Sight.LAGGING if off_s > _SKEW_MOST_S else Sight.SEEN
+        up_to = at - timedelta(seconds=self.behind_s)
+        self._sight = Coverage(source=self._settings.name, sight=sight, up_to=up_to, note=note)
 
     def is_behind(self) -> None:
         """It answers, but not all was read."""
@@ -131,8 +149,17 @@ class Asking:
         """Give the connections back."""
         await self._store.close()
 
-    def _answered(self) -> None:
+    def _answered(self, began: datetime) -> None:
+        """It answered what was asked at a time; its own word of when that was is between then and now, if clocks agree.
+
+        That word is of whole seconds.
+        """
         settings = self._settings
+        told = self._store.told_at
+        if told is not None:
+            behind_s = (began - told).total_seconds() - 1.0
+            ahead_s = (told - self._clock.now()).total_seconds()
+            self._ahead_s = -behind_s if behind_s > 0 else max(ahead_s, 0.0)
         self.answered_at = self._clock.monotonic()
         self._away_s = 0.0
         self._entries = min(self._entries * 2, settings.page_entries)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import NamedTuple, Protocol
+
+from relance.sources.exchanges import StoreAnswerError
 
 
 class Entry(NamedTuple):
@@ -45,6 +48,11 @@ class LogStore(Protocol):
     Of these StoreTooMuchError is raised for what a limit of the store forbids and smaller parts would mend.
     """
 
+    @property
+    def told_at(self) -> datetime | None:
+        """The time by the store's own clock when it answered last; None: it does not tell."""
+        ...
+
     async def page(self, wanted: Selection, since_ns: int, until_ns: int, at_most: int) -> Page:
         """The oldest entries from `since_ns` on and before `until_ns`; about `at_most` of them.
 
@@ -71,3 +79,16 @@ class LogStore(Protocol):
     async def close(self) -> None:
         """Give the connections back; may be called twice."""
         ...
+
+
+def within(entries: Iterable[Entry], since_ns: int, until_ns: int, *, is_full: bool) -> list[Entry]:
+    """The entries of the time that was asked for; a store may give those just beyond it, too.
+
+    Raises StoreAnswerError where there are only others and no room for more: asking on would never end.
+    """
+    given = list(entries)
+    found = [entry for entry in given if since_ns <= entry.at_ns < until_ns]
+    if is_full and given and not found:
+        message = "the store answers with lines of other times than those that it is asked for"
+        raise StoreAnswerError(message, "see whether a cache stands before it, and have that leave these queries alone")
+    return found

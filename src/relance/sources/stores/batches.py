@@ -39,6 +39,13 @@ class Batch:
         """From when on to read."""
         return min(seat.track.floor_ns for seat in self.seats)
 
+    def halves(self) -> tuple[Batch, Batch]:
+        """The same in two."""
+        parts = Batch(scope=self.scope, lines=self.lines), Batch(scope=self.scope, lines=self.lines)
+        for number, seat in enumerate(self.seats):
+            parts[2 * number >= len(self.seats)].add(seat)
+        return parts
+
     def add(self, seat: Seat) -> None:
         """Have a track read with the others."""
         self.seats.append(seat)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
@@ -174,7 +175,8 @@ class Following:
         name = self._settings.name
         entries = [self._entry(name, self.own, "no line of this job was found: see that the label of jobs is right")]
         if self.kernel is not None:
-            entries.append(self._entry(f"{name} kernel logs", self.kernel, "no kernel line of its nodes was found"))
+            kernel = self._entry(f"{name} kernel logs", self.kernel, "no kernel line of its nodes was found")
+            entries.append(replace(kernel, scope=Scope.KERNEL))
         return tuple(entries)
 
     def _entry(self, source: str, track: Track, silent: str) -> Coverage:

@@ -24,6 +24,8 @@ from relance.sources.stores.wanted import Wanted, compiled, is_usable
 
 _NS = 1_000_000_000
 _LEARNED_AT_MOST = 8
+_DIVISIONS_AT_MOST = 12
+"""In one look; enough to find one job of thousands. A store that refuses all is not asked much more for it."""
 
 
 class Gathering:
@@ -87,24 +89,29 @@ class Gathering:
         if not batches:
             await self._greet()
             return False
-        whole, more, refused = 0, False, 0
-        for batch in batches:
+        whole, more, answered = 0, False, 0
+        left, divisions = list(reversed(batches)), 0
+        while left:
+            batch = left.pop()
             try:
                 is_whole = await self._fetch(batch)
             except StoreError as error:
                 if self.asking.can_ask_less(error, len(batch.names)):
-                    more = True
+                    more, answered = True, answered + 1
                     continue
-                refused += 1
                 is_away = isinstance(error, StoreAwayError | StoreBusyError)
-                self._note(batches if is_away else [batch], error, is_away=is_away)
+                if not is_away and len(batch.seats) > 1 and divisions < _DIVISIONS_AT_MOST:
+                    divisions += 1  # what the store cannot tell of one job is not to keep it from telling of others
+                    left += reversed(batch.halves())
+                    continue
+                self._note([batch, *batches] if is_away else [batch], error, is_away=is_away)
                 if is_away:
                     return False
             else:
-                whole, more = whole + is_whole, more or not is_whole
+                whole, more, answered = whole + is_whole, more or not is_whole, answered + 1
         if whole:  # one job that writes more than is read, or is refused, says nothing of the store
             self.asking.read_to(began)
-        elif refused < len(batches):
+        elif answered:
             self.asking.is_behind()
         return more
 
@@ -149,8 +156,8 @@ class Gathering:
     async def _fetch(self, batch: Batch) -> bool:
         """Fetch what is new for a batch; gives whether the store was read to its end. Raises StoreError."""
         settings = self._settings
-        now_ns = ns_of(self._clock.now())
-        sure_ns, ahead_ns = now_ns - int(settings.delay_s * _NS), now_ns + int(settings.ahead_s * _NS)
+        began_ns = ns_of(self._clock.now())
+        ahead_ns = began_ns + int(settings.ahead_s * _NS)
         since, is_first = batch.since_ns, True
         reach = {seat: seat.track.floor_ns for seat in batch.seats}
         run: dict[Seat, Passages] = {}
@@ -159,6 +166,8 @@ class Gathering:
             until = max(min(ahead_ns, since + self.asking.span_ns), since + 1)
             page = await self.asking.page(self._parts(batch.scope, tuple(batch.names), batch.lines), since, until)
             end = end_of(page, since, until)
+            now_ns = began_ns - int(self.asking.behind_s * _NS)  # lines bear times of the site's clocks, not of ours
+            sure_ns = now_ns - int(settings.delay_s * _NS)
             found = self._named(batch, page.entries, end)
             # who was left out once has a gap until the next look, whatever room there is by now
             fed = [seat for seat in batch.seats if reach[seat] >= since and (is_first or seat.following.has_room)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from relance.domain.keys import AttemptKey
@@ -15,6 +16,8 @@ _ADDED = frozenset({"service_name", "detected_level"})
 _NAME_CHARS = 160
 _VALUE_CHARS = 60
 _RANK_DIGITS = 7
+_HOST = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.:-]{0,251}[A-Za-z0-9_])?", re.ASCII)
+"""What may be the name or the address of a node; other values of its label name none."""
 
 
 class Labels:
@@ -47,7 +50,9 @@ class Labels:
         if not node:
             return None
         short = node.partition(".")[0]
-        return short if node not in known and short in known else node
+        if node not in known and short in known:
+            return short
+        return node if node in known or _HOST.fullmatch(node) is not None else None
 
     def rank_of(self, labels: Mapping[str, str]) -> int | None:
         """The rank, where a label holds it."""

@@ -56,6 +56,8 @@ class StoreSourceSettings:
     """Of one attempt in one read."""
     pending_bytes: int = 1024 * 1024
     """Of one attempt, fetched and not yet read; then it is left out until it has room."""
+    pending_lines: int = 20_000
+    """The same in lines, of which each takes more than its bytes."""
     identities: int = 2000
     """Lines younger than `delay_s` that are remembered, so that none comes twice; further ones wait until they age."""
     kernel_identities: int = 500

@@ -115,6 +115,11 @@ class Track:
         return new
 
     @property
+    def waiting_lines(self) -> int:
+        """How many lines wait to be delivered."""
+        return len(self._waiting)
+
+    @property
     def has_more(self) -> bool:
         """Whether a read would give lines."""
         if not self._waiting or self._waiting[0].at_ns < self.floor_ns:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final
 
+from relance.rules.masking import mask_bytes
 from relance.sources.exchanges import StoreAnswerError
 from relance.sources.stores.backs import Entry
 from relance.sources.victorialogs.queries import MESSAGE, STREAM, TIME
@@ -35,7 +36,7 @@ def entries_of(body: bytes) -> list[Entry]:
             message = "" if text.startswith(_NO_MESSAGE) else text
             entries.append(Entry(ns_of(row[TIME]), labels_of(row[STREAM]), message.encode("utf-8", "replace")))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            shown = line[:_SHOWN].decode("utf-8", "replace")
+            shown = repr(mask_bytes(line[:_SHOWN]).decode("utf-8", "replace"))
             raise StoreAnswerError(f"a line of the answer is not one of VictoriaLogs: {shown}", _REMEDY) from error
     return entries
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from typing import Final
 
 from relance.sources.exchanges import Exchange, StoreError, StoreRefusedError, StoreTooMuchError
-from relance.sources.stores.backs import Entry, Page, Selection
+from relance.sources.stores.backs import Entry, Page, Selection, within
 from relance.sources.victorialogs import queries
 from relance.sources.victorialogs.answers import entries_of, values_of
 
@@ -33,6 +34,11 @@ class VictoriaLogsStore:
         self._exchange = exchange
         self._span_ns = _SPAN_NS
 
+    @property
+    def told_at(self) -> datetime | None:
+        """Its own time when it answered last, or that of who stands before it."""
+        return self._exchange.told_at
+
     async def page(self, wanted: Selection, since_ns: int, until_ns: int, at_most: int) -> Page:
         """The oldest entries of a time. Raises StoreError.
 
@@ -43,7 +49,7 @@ class VictoriaLogsStore:
         while since < until_ns:
             until = min(until_ns, since + self._span_ns)
             found = await self._ask(queries.oldest(query, limit), since, until)
-            entries = tuple(entry for entry in found if since <= entry.at_ns < until)
+            entries = tuple(within(found, since, until, is_full=len(found) >= limit))
             if len(found) >= limit and found[-1].at_ns < until:
                 last = found[-1].at_ns
                 self._span_ns = max(last - since, _SPAN_LEAST_NS)
@@ -93,7 +99,7 @@ class VictoriaLogsStore:
     async def _ask(self, query: str, since_ns: int, until_ns: int) -> list[Entry]:
         """Entries by rising time; those of one time in the order in which they came. Raises StoreError."""
         form = {"query": query, "start": str(since_ns), "end": str(until_ns)}
-        entries = entries_of(await self._post(_QUERY, form))
+        entries = entries_of(await self._post(_QUERY, form, empty_as="json"))
         entries.sort(key=lambda entry: entry.at_ns)
         return entries
 
@@ -101,9 +107,9 @@ class VictoriaLogsStore:
         body = await self._post(f"/select/logsql/{path}", {"query": "*", **form})
         return values_of(self._exchange.document(body))
 
-    async def _post(self, path: str, form: dict[str, str]) -> bytes:
+    async def _post(self, path: str, form: dict[str, str], empty_as: str = "") -> bytes:
         try:
-            return await self._exchange.post(path, form)
+            return await self._exchange.post(path, form, empty_as=empty_as)
         except StoreTooMuchError:
             raise
         except StoreRefusedError as error:
