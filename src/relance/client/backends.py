@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from types import TracebackType
 from typing import Any, Self
 
@@ -21,7 +20,7 @@ from relance.client.exchanges import (
 )
 from relance.domain.advice import Claim, ClaimReply, StepRecord
 from relance.domain.collecting import EvidenceClaim, EvidenceReport
-from relance.domain.encoding import encode
+from relance.domain.encoding import to_json
 from relance.domain.keys import AttemptKey
 from relance.domain.observations import SightReport, WatcherBatch
 from relance.domain.views import ClusterReport
@@ -150,7 +149,7 @@ class HttpBackend:
 
 def _json(body: object) -> bytes:
 
-    return json.dumps(encode(body), separators=(",", ":")).encode()
+    return to_json(body).encode()
 
 
 def _translated(read: Any, *arguments: object) -> Any:  # noqa: ANN401 - passes through what it reads

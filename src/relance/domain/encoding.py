@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import json
 import types
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from enum import Enum
 from functools import cache
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from operator import attrgetter
+from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 
 Decoder = Callable[[Any], Any]
+Encoder = Callable[[Any], Any]
+_PLAIN: Final = (type(None), bool, int, float, str)
 
 
 class EncodingError(ValueError):
@@ -25,25 +29,19 @@ class EncodingError(ValueError):
 
 def encode(value: object) -> Any:  # noqa: ANN401 - JSON data
     """Plain JSON data for a value. Raises EncodingError for a type that has no encoding."""
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, datetime):
-        return value.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        plain = {name: encode(getattr(value, name)) for name in _field_names(type(value))}
-        return {"type": type(value).__name__, **plain}
-    if isinstance(value, (frozenset, set)):
-        return sorted((encode(item) for item in value), key=str)
-    if isinstance(value, (tuple, list)):
-        return [encode(item) for item in value]
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode("ascii")
-    if isinstance(value, Mapping):
-        return {str(key.value if isinstance(key, Enum) else key): encode(item) for key, item in value.items()}
-    message = f"no encoding for {type(value).__name__}"
-    raise EncodingError(message)
+    kind: Any = type(value)
+    return value if kind in _PLAIN else _encoder(kind)(value)
+
+
+def to_json(value: object) -> str:
+    """The JSON text of what `encode` gives, without blanks, at a fraction of the cost.
+
+    Raises EncodingError for a type that has no encoding.
+    """
+    try:
+        return _WRITER.encode(value)
+    except TypeError:  # a mapping by something else than names and numbers
+        return _WRITER.encode(encode(value))
 
 
 def decode(kind: Any, data: Any) -> Any:  # noqa: ANN401 - a type or union of types, JSON data, its value
@@ -58,8 +56,72 @@ def decode(kind: Any, data: Any) -> Any:  # noqa: ANN401 - a type or union of ty
 
 
 @cache
-def _field_names(kind: type) -> tuple[str, ...]:
-    return tuple(item.name for item in dataclasses.fields(kind))
+def _encoder(kind: Any) -> Encoder:  # noqa: ANN401 - a type
+    """What makes plain data of values of exactly this type."""
+    parts = _parts(kind)
+    if issubclass(kind, (tuple, list)):
+        return lambda value: [part if type(part) in _PLAIN else encode(part) for part in value]
+    if parts is None:
+        if issubclass(kind, Mapping):
+            return lambda value: {_key(key): encode(item) for key, item in value.items()}
+        return _writable(kind)
+
+    def write(value: object) -> dict[str, Any]:
+        return {name: part if type(part) in _PLAIN else encode(part) for name, part in parts(value).items()}
+
+    return write
+
+
+@cache
+def _writable(kind: Any) -> Encoder:  # noqa: ANN401 - one line per kind of type
+    """What makes of a value of this type something that JSON's own writer can take apart further."""
+    if issubclass(kind, (*_PLAIN, tuple, list)):
+        return lambda value: value
+    if issubclass(kind, Enum):
+        return lambda value: value.value
+    if issubclass(kind, datetime):
+        return _instant
+    parts = _parts(kind)
+    if parts is not None:
+        return parts
+    if issubclass(kind, (frozenset, set)):
+        return lambda value: sorted(map(encode, value), key=str)
+    if issubclass(kind, bytes):
+        return lambda value: base64.b64encode(value).decode("ascii")
+    if issubclass(kind, Mapping):
+        return dict
+    message = f"no encoding for {kind.__name__}"
+    raise EncodingError(message)
+
+
+@cache
+def _parts(kind: Any) -> Callable[[Any], dict[str, Any]] | None:  # noqa: ANN401 - a type
+    """What takes a dataclass apart, a field each, its name before them; None: the type is none."""
+    title = {"type": kind.__name__}
+    if not dataclasses.is_dataclass(kind):
+        return None
+    names = [item.name for item in dataclasses.fields(kind)]
+    if len(names) < 2:  # noqa: PLR2004 - a getter of one name gives no tuple
+        return lambda value: title | {name: getattr(value, name) for name in names}
+    values = attrgetter(*names)
+    return lambda value: title | dict(zip(names, values(value), strict=True))
+
+
+def _instant(value: datetime) -> str:
+    return value.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def _key(key: object) -> str:
+    return str(key.value if isinstance(key, Enum) else key)
+
+
+def _written(value: Any) -> Any:  # noqa: ANN401 - a value that JSON has not, one that it has
+    kind: Any = type(value)
+    return _writable(kind)(value)
+
+
+_WRITER: Final = json.JSONEncoder(separators=(",", ":"), check_circular=False, default=_written)
+"""JSON's own writer, which is quick with all but what only we know; frozen values have no circles."""
 
 
 @cache

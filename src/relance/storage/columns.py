@@ -7,7 +7,7 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from relance.domain.encoding import decode, encode
+from relance.domain.encoding import decode, to_json
 
 KEY_LENGTH: Final = 255
 """Characters of a key column."""
@@ -40,7 +40,7 @@ def from_us(at_us: int) -> datetime:
 
 def to_payload(value: object) -> str:
     """A value as JSON text in ASCII; `from_payload` reads it back, text that is not valid Unicode included."""
-    return json.dumps(encode(value), separators=(",", ":"))
+    return to_json(value)
 
 
 def from_payload(kind: Any, payload: str) -> Any:  # noqa: ANN401 - a type or union of types, and a value of it

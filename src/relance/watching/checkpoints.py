@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from relance.detectors.watches import WatchState
-from relance.domain.encoding import EncodingError, decode, encode
+from relance.domain.encoding import EncodingError, decode, to_json
 from relance.watching.pipelines import Memory
 
 VERSION: Final = 1
@@ -45,10 +45,11 @@ def from_text(text: str | None) -> Checkpoint | None:
 
 
 def _dump(checkpoint: Checkpoint) -> str:
-    plain = {
-        "type": Checkpoint.__name__,
-        "version": checkpoint.version,
-        "positions": checkpoint.positions,
-        "memory": encode(checkpoint.memory),
-    }
-    return json.dumps(plain, separators=(",", ":"))
+    return to_json(
+        {
+            "type": Checkpoint.__name__,
+            "version": checkpoint.version,
+            "positions": checkpoint.positions,
+            "memory": checkpoint.memory,
+        }
+    )

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from relance.domain import events as e
-from relance.domain.encoding import EncodingError, decode, encode
+from relance.domain.encoding import EncodingError, decode, encode, to_json
 from relance.domain.keys import AttemptKey, JobKey
 from relance.domain.observations import Activity, Attachment, DevicePicture
 from relance.domain.stages import EndRunning, Stage, StageSetting
@@ -43,6 +43,27 @@ def test_members_of_enums_are_keys_of_mappings_by_their_value() -> None:
     picture = DevicePicture(at=AT, counts={Activity.SPINNING: 7, Activity.IDLE: 1})
     assert encode(picture)["counts"] == {"spinning": 7, "idle": 1}
     assert _through(DevicePicture, picture) == picture
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        SET,
+        DevicePicture(at=AT, counts={Activity.SPINNING: 7, Activity.IDLE: 1}),
+        Attachment(file="é.log", start_offset=7, data=b"\x00\xff"),
+        {"places": ({3: "n1"}, frozenset({"b", "a"}), (1.5, None, True)), "none": ()},
+        frozenset({Stage.ACT, Stage.OFF}),
+        float("inf"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_text_written_at_once_is_that_of_the_plain_data(value: object) -> None:
+    assert to_json(value) == json.dumps(encode(value), separators=(",", ":"))
+
+
+def test_what_has_no_encoding_has_no_text_either() -> None:
+    with pytest.raises(EncodingError):
+        to_json({"a": (object(),)})
 
 
 def test_times_of_any_zone_are_written_in_utc_with_microseconds() -> None:
