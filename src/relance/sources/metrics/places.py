@@ -31,6 +31,7 @@ class Places:
         self._nodes: frozenset[str] = frozenset()
         self._short: dict[str, str | None] = {}
         self._remembered: dict[tuple[str, ...], Place | None] = {}
+        self._doubted: set[str] = set()
 
     def know(self, nodes: Iterable[str]) -> None:
         """The nodes that the scheduler tells of now."""
@@ -44,9 +45,18 @@ class Places:
             self._short[short] = None if short in self._short else node
         self._remembered = {}
 
+    def doubt(self, node: str) -> None:
+        """Two machines go by this name in the store: from now on no series is of this node."""
+        self._doubted.add(node)
+        self._remembered = {}
+
+    def key(self, labels: Labels) -> tuple[str, ...]:
+        """The labels of a series that may name its node."""
+        return tuple([labels.get(label, "") for label in self._labels])
+
     def place(self, labels: Labels) -> Place | None:
-        """The node of a series; None where no label names one."""
-        key = tuple([labels.get(label, "") for label in self._labels])
+        """The node of a series; None where no label names one, or where it is not known which of two it is."""
+        key = self.key(labels)
         if key not in self._remembered:
             if len(self._remembered) >= _REMEMBERED_AT_MOST:
                 self._remembered.clear()
@@ -58,7 +68,7 @@ class Places:
         for label, value in told:
             node = self._known(value)
             if node is not None:
-                return Place(node, label, value, known=True)
+                return None if node in self._doubted else Place(node, label, value, known=True)
         return Place(self._inner(told[0][1]), *told[0], known=False) if told else None
 
     def _known(self, value: str) -> str | None:
@@ -83,6 +93,12 @@ def by_label(known: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     for label, value in known:
         found.setdefault(label, []).append(value)
     return found
+
+
+def port_of(value: str) -> str:
+    """The port that a value ends with, empty where there is none."""
+    host, colon, port = value.rpartition(":")
+    return port if colon and port.isdigit() and host else ""
 
 
 def _portless(value: str) -> str:
