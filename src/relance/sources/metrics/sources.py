@@ -237,7 +237,7 @@ class MetricSource:
                 for before in (now - FIRST_LOOK_S, now - FIRST_LOOK_S / 2):
                     each.take(await self._client.vector(query, before), self._places, before)
             each.take(await self._client.vector(query, at), self._places, now)
-            gone = each.gone(self._tellings.nodes, now)
+            gone = each.gone(self._tellings.nodes, now, self._presences)
             if gone.mass is not None:
                 lags.append(
                     f"{each.names[0]} of {gone.mass[0]} of {gone.mass[1]} nodes has stopped: see whether the store "
