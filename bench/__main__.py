@@ -35,6 +35,7 @@ NAMES = (
     "crashes",
     "quiet",
     "fleet_metrics",
+    "replays",
     "soak",
     "slurm_detections",
     "slurm_restarts",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from relance.testing.replays import record
 from tests.replays.histories import HISTORIES
-from tests.replays.recordings import record
 
 FOLDER = Path(__file__).parent / "recorded"
 

@@ -16,8 +16,8 @@ from relance.domain.observations import Activity, DevicePicture, Life, NodeSign,
 from relance.domain.progress import CheckpointEvent, CheckpointSeen, Phase, PhaseSeen, StepSeen
 from relance.rules import load_pack
 from relance.rules.pack import read_texts
+from relance.testing.replays import BEGAN
 from relance.watching.pipelines import meanings_of
-from tests.replays.recordings import BEGAN
 
 _MEANINGS: Final = meanings_of(load_pack(read_texts()))
 _USED: Final = (
@@ -126,7 +126,8 @@ def _hang_by_traces() -> History:
     yield from log.steps(30, 2.0)
     yield from log.quiet(60.0)
     yield log.hit("stack-minority", "stack_minority", Scope.TRACES, rank=0)
-    yield log.hit("fr-missing-rank", "fr_missing_rank", Scope.TRACES, rank=5)
+    outstanding_since = log.now - timedelta(seconds=60.0)
+    yield log.hit("fr-missing-rank", "fr_missing_rank", Scope.TRACES, rank=5, at=outstanding_since)
     yield from log.quiet(200.0)
     yield from log.steps(10, 2.0)
     yield from log.quiet(60.0)

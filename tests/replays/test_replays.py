@@ -10,42 +10,20 @@ import pytest
 
 from relance.detectors import crashes, divergences, hangs, nodes, resumes, slowdowns
 from relance.detectors.watches import WatchState
-from relance.watching.checkpoints import Checkpoint, from_text, to_text
-from relance.watching.pipelines import Memory
+from relance.testing.replays import WAYS, read, record
 from tests.replays.histories import HISTORIES
-from tests.replays.recordings import played, played_in_runs, read, record
 
 FOLDER = Path(__file__).parent / "recorded"
 NAMES = sorted(HISTORIES)
 DETECTORS = (crashes, divergences, hangs, nodes, resumes, slowdowns)
 
 
-def stored(memory: Memory) -> Memory:
-    """The memory as it is after a restart of the watcher."""
-    checkpoint = from_text(to_text(Checkpoint(positions={}, memory=memory)))
-    assert checkpoint is not None
-    return checkpoint.memory
-
-
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", NAMES)
-def test_a_recording_gives_the_same_findings(name: str) -> None:
+def test_a_recording_gives_the_same_findings_in_whatever_way_it_is_played(name: str, way: str) -> None:
     recording = read(FOLDER / f"{name}.jsonl")
 
-    assert tuple(played(recording.watched, recording.observations)) == recording.findings
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_same_comes_of_it_when_the_watcher_is_restarted_after_each_observation(name: str) -> None:
-    recording = read(FOLDER / f"{name}.jsonl")
-
-    assert tuple(played(recording.watched, recording.observations, stored)) == recording.findings
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_same_comes_of_it_when_steps_are_given_at_once(name: str) -> None:
-    recording = read(FOLDER / f"{name}.jsonl")
-
-    assert tuple(played_in_runs(recording.watched, recording.observations)) == recording.findings
+    assert tuple(WAYS[way](recording.watched, recording.observations)) == recording.findings
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -7,20 +7,23 @@ stored.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
+from typing import Final
 
 from relance.detectors.watched import Watched
 from relance.domain.encoding import decode, encode
 from relance.domain.findings import Finding
 from relance.domain.observations import Observation
 from relance.domain.progress import StepSeen
+from relance.watching.checkpoints import Checkpoint, from_text, to_text
 from relance.watching.pipelines import Memory, new_memory, observe, observe_all
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
+"""When what is recorded began."""
 Interrupt = Callable[[Memory], Memory]
 """What befalls the memory between two observations, such as that it is stored and read back."""
 
@@ -70,6 +73,23 @@ def played_in_runs(watched: Watched, observations: Iterable[Observation]) -> Ite
         for together in [list(group)] if is_step else [[each] for each in group]:
             memory, findings = observe_all(memory, together, watched)
             yield from (_line(finding) for finding in findings)
+
+
+def stored(memory: Memory) -> Memory:
+    """The memory as it is after a restart of the watcher; raises ValueError if its checkpoint cannot be read."""
+    checkpoint = from_text(to_text(Checkpoint(positions={}, memory=memory)))
+    if checkpoint is None:
+        message = "a checkpoint that was just written cannot be read"
+        raise ValueError(message)
+    return checkpoint.memory
+
+
+WAYS: Final[Mapping[str, Callable[[Watched, Iterable[Observation]], Iterator[str]]]] = {
+    "one by one": played,
+    "the watcher is restarted after each": lambda watched, observations: played(watched, observations, stored),
+    "steps at once": played_in_runs,
+}
+"""The ways in which a recording can be played; all have to give the same findings."""
 
 
 def _line(value: Watched | Observation | Finding) -> str:
