@@ -58,7 +58,7 @@ async def job_story(who: ReaderOrOwner, parts: Parts, ask: Asking, job: str) -> 
     """The story of one job (key, id or name), with the five answers. An owner's holds the job's own log lines only."""
     story = await ask.job_story(await meant(who, parts, job))
     if isinstance(who, Owner):
-        story = own_part(story, parts.site.rules(story.job.job.cluster))
+        story = own_part(story)
     return answer(story)
 
 

@@ -112,7 +112,7 @@ def _by_signal(case: CaseFile, clues: tuple[Clue, ...]) -> Explanation | None:
 
 def _was_read(case: CaseFile) -> bool:
     """Whether the job's output was read at all: that nothing had gone wrong before cannot be said of what was not."""
-    return any(item.sight is Sight.SEEN for item in case.coverage)
+    return any(item.sight is Sight.SEEN and item.scope is Scope.APPLICATION for item in case.coverage)
 
 
 def _ended_by_term(case: CaseFile, marks: tuple[Clue, ...]) -> bool:

@@ -85,6 +85,8 @@ class Coverage:
     up_to: datetime | None = None
     note: str = ""
     lost_bytes: int = 0
+    scope: Scope | None = Scope.APPLICATION
+    """What comes by the source; None: nothing does, the watcher says something of itself."""
 
 
 class FindingKind(Enum):
@@ -151,7 +153,8 @@ class Finding:
     """What a detector concludes about one attempt.
 
     `id` is a hash of attempt, detector and evidence position: sent twice, stored once. `first_evidence_at` is the time
-    of the first evidence (t_fault unless a fault was injected at a known time); `symptom_at` is when progress stopped.
+    of the first evidence (t_fault unless a fault was injected at a known time); `symptom_at` is when progress stopped,
+    or when it began to be slow or to diverge.
     `counts` holds the number of hits per rule, also of those left out of `hits`; `ranks` which ranks they are of.
     `odd` are the nodes that stand out in a hang, the most telling first. `isolate` are nodes that are to be left out
     once the attempt has ended, though nothing that runs is to be ended for it. `over` says that what was told before is

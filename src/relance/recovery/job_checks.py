@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from relance.domain.faults import Scope
 from relance.domain.findings import Sight
 from relance.domain.stages import Stage
 from relance.domain.views import Wish
 from relance.recovery import wordings
 from relance.recovery.answers import JobFacts, next_of
 from relance.recovery.desks import DeskState
-from relance.recovery.owning import is_kernel_log
 from relance.recovery.rows import JobRow
 from relance.recovery.tables import job_row
 
@@ -91,7 +91,7 @@ def _settings(wish: Wish) -> tuple[str, ...]:
 
 
 def _logs(facts: JobFacts) -> tuple[LogCheck, ...]:
-    seen = {item.source: item for item in facts.coverage if not is_kernel_log(item.source, facts.rules)}
+    seen = {item.source: item for item in facts.coverage if item.scope is Scope.APPLICATION}
     found: list[LogCheck] = []
     for item in seen.values():
         note = f": {item.note}" if item.note else ""

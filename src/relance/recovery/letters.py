@@ -57,7 +57,7 @@ class OwnerLetters:
         ]
         if not wanted:
             return ()
-        story = own_part(await self._queries.job_story(str(record.job)), self._site.rules(record.job.cluster))
+        story = own_part(await self._queries.job_story(str(record.job)))
         return tuple(_with_letter(notice, story, self._site.zone) for notice in wanted)
 
     def _is_too_soon(self, notice: Notice) -> bool:

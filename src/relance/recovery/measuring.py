@@ -6,14 +6,13 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from relance.domain import events as e
+from relance.domain.faults import Scope
 from relance.domain.findings import Coverage, Sight
 from relance.domain.keys import AttemptKey
 from relance.domain.progress import Progress
 from relance.domain.records import JobRecord
 from relance.recovery.sites import ClusterRules
 
-_NO_LOGS = frozenset({"watcher", "progress", "progress pattern"})
-"""What a watcher says of itself, among its sources."""
 _REST = "…"
 """Under this name a source counts the files that it does not list."""
 _WORST_FIRST = (Sight.REFUSED, Sight.MISSING, Sight.LAGGING, Sight.UNKNOWN)
@@ -34,15 +33,14 @@ def measure_of(
     progress: Progress | None,
     now: datetime,
 ) -> e.AttemptMeasured:
-    """What was seen of an attempt so far. `kernel_logs` are the paths of its nodes' kernel logs."""
-    listed = [entry for entry in coverage if entry.source not in _NO_LOGS]
-    kernel = [entry for entry in listed if entry.source in kernel_logs]
-    output = [entry for entry in listed if entry.source not in kernel_logs]
-    rest = [entry for entry in listed if entry.source == _REST]
+    """What was seen of an attempt so far. `kernel_logs` are the paths of its nodes' kernel logs that are files."""
+    kernel = [entry for entry in coverage if entry.scope is Scope.KERNEL]
+    output = [entry for entry in coverage if entry.scope is Scope.APPLICATION]
+    rest = [entry for entry in output if entry.source == _REST] if len(kernel) < len(kernel_logs) else []
     return e.AttemptMeasured(
         attempt=attempt,
         log=Sight.SEEN if any(entry.sight is Sight.SEEN for entry in output) else _worst(output),
-        kernel=_worst([*kernel, *(rest if len(kernel) < len(kernel_logs) else ())]) if kernel_logs else Sight.UNKNOWN,
+        kernel=_worst([*kernel, *rest]),
         at=now,
         steps_seen=progress.steps_seen if progress else 0,
         last_step=progress.step if progress else None,

@@ -7,11 +7,11 @@ from dataclasses import replace
 from datetime import datetime
 
 from relance.domain import events as e
+from relance.domain.faults import Scope
 from relance.domain.records import JobRecord
 from relance.domain.streams import Stream
 from relance.ports.histories import History
 from relance.recovery.ordering import switch
-from relance.recovery.sites import ClusterRules
 from relance.recovery.stories import JobStory, Quote
 
 OURSELVES = "relance"
@@ -38,7 +38,7 @@ async def switched_by_another(history: History, record: JobRecord, uid: int, now
     return "" if last in (OURSELVES, signature(record, uid)) else last
 
 
-def own_part(story: JobStory, rules: ClusterRules) -> JobStory:
+def own_part(story: JobStory) -> JobStory:
     """The story without the words of lines that are not from the job's own logs.
 
     A node's kernel log names other people's processes: what it shows and where it stands is told, the line is not.
@@ -47,7 +47,7 @@ def own_part(story: JobStory, rules: ClusterRules) -> JobStory:
     # what a provider says in its own words may quote anybody's lines
     story = replace(story, opinions=tuple(replace(item, text="") for item in story.opinions))
     quote = story.quote
-    if quote is not None and is_kernel_log(quote.file, rules):
+    if quote is not None and not is_own(quote):
         hidden = f"(a line of the kernel log of {quote.node or 'a node'})"
         return replace(
             story, quote=replace(quote, text=hidden), happened=_QUOTED.sub("", story.happened), incidents=items
@@ -63,7 +63,6 @@ def _with_own_quote(happened: str, quote: Quote | None) -> str:
     return _QUOTED.sub("", happened)
 
 
-def is_kernel_log(file: str, rules: ClusterRules) -> bool:
-    """Whether a file is a node's kernel log, by the site's pattern for them."""
-    head, _, tail = rules.kernel_log.partition("{node}")
-    return bool(rules.kernel_log) and file.startswith(head) and file.endswith(tail)
+def is_own(quote: Quote) -> bool:
+    """Whether a quoted line may be shown to the job's owner: what kernels say is of everybody on the node."""
+    return quote.scope != Scope.KERNEL.value

@@ -18,7 +18,7 @@ from relance.recovery.answers import JobFacts, first_quote
 from relance.recovery.banners import Banner, banner
 from relance.recovery.job_checks import JobCheck, job_check
 from relance.recovery.live import Live
-from relance.recovery.owning import is_kernel_log
+from relance.recovery.owning import is_own
 from relance.recovery.proving.gathering import Scope, gather
 from relance.recovery.proving.reports import proofs
 from relance.recovery.proving.values import Proofs
@@ -68,11 +68,10 @@ class Queries:
         """What the attempt with that restart count is told about the one before it."""
         record = await subjects.job_meant(self._history, text)
         facts = await self._look().facts(record)
-        rules = self._site.rules(record.job.cluster)
         before = AttemptKey(job=record.job, restart_count=restart_count - 1)
         incident = next((item for item in reversed(record.incidents) if item.attempt == before), None)
         quote = first_quote(incident.verdict) if incident is not None else None
-        own = quote if quote is not None and not is_kernel_log(quote.file, rules) else None
+        own = quote if quote is not None and is_own(quote) else None
         return banner(facts, restart_count, own, self._site.zone)
 
     async def job_check(self, text: str) -> JobCheck:

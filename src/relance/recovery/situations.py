@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from relance.domain import events as e
 from relance.domain.advice import Exclusion
-from relance.domain.faults import FaultDomain
+from relance.domain.faults import FaultDomain, Scope
 from relance.domain.findings import Coverage, Finding, FindingKind, Sight
 from relance.domain.fleet import FleetView, Storm
 from relance.domain.incidents import Incident
@@ -78,7 +78,8 @@ class Situation:
         That they were read at some time is not enough: lines of a death are held back until it is known that no step
         follows, and that is when the watcher has heard of the attempt's end.
         """
-        followed = not self.coverage or any(item.sight in (Sight.SEEN, Sight.LAGGING) for item in self.coverage)
+        logs = [item for item in self.coverage if item.scope is Scope.APPLICATION]
+        followed = not logs or any(item.sight in (Sight.SEEN, Sight.LAGGING) for item in logs)
         if not self.watched or not followed:
             return None
         return self.now if self.read_to_end else incident.attempt.job.submitted_at

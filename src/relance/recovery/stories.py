@@ -7,6 +7,7 @@ from datetime import datetime
 
 from relance.domain.advice import Advice, Effect, Guard
 from relance.domain.clocks import Stamp
+from relance.domain.faults import Scope
 from relance.domain.findings import Coverage, Finding, RuleHit
 from relance.domain.incidents import Action, Approval
 from relance.domain.records import AttemptRecord
@@ -31,11 +32,15 @@ class Quote:
     rule: str = ""
     symptom: str = ""
     role: str = ""
+    scope: str = ""
+    """The kind of log that it is in."""
 
     @property
     def place(self) -> str:
         """Where it stands, in one phrase: file and line, rank, node, device."""
-        where = f"{self.file}:{self.line}" if self.line is not None else f"{self.file} (byte {self.offset})"
+        of_metrics = self.scope == Scope.METRICS.value  # what it is read from has neither lines nor bytes
+        byte = "" if of_metrics else f" (byte {self.offset})"
+        where = f"{self.file}:{self.line}" if self.line is not None else f"{self.file}{byte}"
         parts = [where if self.file else ""]
         parts.append(f"rank {self.rank}" if self.rank is not None else "")
         parts += [self.node or "", self.device or ""]
@@ -150,4 +155,5 @@ def quote_of(hit: RuleHit) -> Quote:
         rule=hit.rule,
         symptom=hit.symptom,
         role=hit.role.value,
+        scope=hit.scope.value,
     )

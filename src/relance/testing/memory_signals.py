@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from relance.domain.faults import Scope
 from relance.domain.findings import Coverage, Sight
 from relance.domain.keys import AttemptKey
 from relance.domain.observations import DevicePicture
@@ -116,7 +117,9 @@ class MemorySignalSource:
             missing = [node for node in assignment.nodes if node not in there]
             if missing:
                 note = f"no GPU metrics of {', '.join(missing)}"
-                coverage.append(Coverage(source=f"{self._name}: GPU metrics", sight=Sight.MISSING, note=note))
+                coverage.append(
+                    Coverage(source=f"{self._name}: GPU metrics", sight=Sight.MISSING, note=note, scope=Scope.METRICS)
+                )
         return Signals(signals=self._tellings.take(attempt), coverage=tuple(coverage))
 
     def sight(self) -> tuple[Coverage, ...]:
@@ -133,7 +136,7 @@ class MemorySignalSource:
         """Nothing is held."""
 
     def _covered(self, sight: Sight, note: str) -> Coverage:
-        return Coverage(source=self._name, sight=sight, up_to=self._looked_at, note=note)
+        return Coverage(source=self._name, sight=sight, up_to=self._looked_at, note=note, scope=Scope.METRICS)
 
     def _ask(self, rule: MetricRule, series: Sequence[Series], now: datetime) -> None:
         at = now.timestamp()

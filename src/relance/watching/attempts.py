@@ -179,11 +179,13 @@ class Attempt:
         """What was seen of each source, and what went wrong here."""
         own = []
         if self.trouble:
-            own.append(Coverage(source="watcher", sight=Sight.LAGGING, note=self.trouble))
+            own.append(Coverage(source="watcher", sight=Sight.LAGGING, note=self.trouble, scope=None))
         if self._pipeline.problem:
-            own.append(Coverage(source="progress pattern", sight=Sight.REFUSED, note=self._pipeline.problem))
+            own.append(
+                Coverage(source="progress pattern", sight=Sight.REFUSED, note=self._pipeline.problem, scope=None)
+            )
         if note := self._memory.reader.learned_note:
-            own.append(Coverage(source="progress", sight=Sight.SEEN, note=note))
+            own.append(Coverage(source="progress", sight=Sight.SEEN, note=note, scope=None))
         return (*own, *(entry for entries in self._coverage.values() for entry in entries))
 
     @property

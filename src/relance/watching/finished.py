@@ -131,9 +131,9 @@ def read_finished(
     signs = _noted([log for log in logs if log.scope is Scope.NOTES], scanner, now)
     coverage = [_sight(log, now) for log in logs]
     if pipeline.problem:
-        coverage.append(Coverage(source="progress pattern", sight=Sight.REFUSED, note=pipeline.problem))
+        coverage.append(Coverage(source="progress pattern", sight=Sight.REFUSED, note=pipeline.problem, scope=None))
     if note := runs[-1].learned:
-        coverage.append(Coverage(source="progress", sight=Sight.SEEN, note=note))
+        coverage.append(Coverage(source="progress", sight=Sight.SEEN, note=note, scope=None))
     return Finished(
         runs=tuple(runs),
         coverage=tuple(coverage),
@@ -149,7 +149,8 @@ def read_finished(
 def _sight(log: FinishedLog, now: datetime) -> Coverage:
     """What was seen of a log that has been read."""
     trouble = log.trouble()
-    return Coverage(source=log.name, sight=Sight.LAGGING if trouble else Sight.SEEN, up_to=now, note=trouble)
+    sight = Sight.LAGGING if trouble else Sight.SEEN
+    return Coverage(source=log.name, sight=sight, up_to=now, note=trouble, scope=log.scope)
 
 
 def _noted(notes: Iterable[FinishedLog], scanner: Scanner, now: datetime) -> tuple[RuleHit, ...]:

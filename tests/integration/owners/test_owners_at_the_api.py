@@ -9,8 +9,8 @@ import pytest
 
 from relance.api import create_app
 from relance.domain import events as e
+from relance.domain.faults import Scope
 from relance.domain.stages import Stage
-from relance.recovery.sites import ClusterRules, Site
 from relance.serving.owners import Owners
 from relance.slurm.munge import Asked
 from relance.testing import history_values as values
@@ -179,17 +179,14 @@ async def test_disagreeing_is_a_label_and_ends_all_action(made: World, munged: M
     assert "said to be wrong: it was my data" in story.notes
 
 
-async def test_lines_of_kernel_logs_are_told_and_not_quoted(munged: Munged) -> None:
+@pytest.mark.parametrize("file", ["/kernel/n0/messages", 'loki:{node="n0",unit="kernel"}'])
+async def test_lines_of_kernel_logs_are_told_and_not_quoted(munged: Munged, file: str) -> None:
     made = await world(owners=Owners(munged.munge))
-    hit = replace(values.rule_hit(0, excerpt="Xid 79 pid=77 name=secret"), file="/kernel/n0/messages")
+    hit = replace(values.rule_hit(0, excerpt="Xid 79 pid=77 name=secret"), scope=Scope.KERNEL, file=file)
     reached = values.verdict_reached("inc-17")
     summary = 'GPU fell off the bus on n0: the kernel says so: "Xid 79 pid=77 name=secret"'
     verdict = replace(reached.verdict, evidence=(hit,), summary=summary)
     await made.append(values.job_stream("17"), replace(reached, verdict=verdict))
-    parts = replace(
-        made.parts, site=Site(clusters=(ClusterRules(cluster="alpha", kernel_log="/kernel/{node}/messages"),))
-    )
-    object.__setattr__(made, "parts", parts)
     answer = await Person(made, munged, ADA).ask("GET", "/api/v1/jobs/17/story")
     assert "secret" not in answer.text
     assert "kernel log of n0" in answer.json()["quote"]["text"]
@@ -205,15 +202,13 @@ async def test_a_sentence_quotes_a_line_only_where_it_is_the_jobs_own(munged: Mu
     made = await world(owners=Owners(munged.munge))
     hits = (
         replace(values.rule_hit(0, excerpt="RuntimeError: NCCL error"), file="/home/ada/train.out"),
-        replace(values.rule_hit(1, excerpt="Xid 79 pid=77 name=secret"), file="/kernel/n0/messages"),
+        replace(
+            values.rule_hit(1, excerpt="Xid 79 pid=77 name=secret"), scope=Scope.KERNEL, file="/kernel/n0/messages"
+        ),
     )
     reached = values.verdict_reached("inc-17")
     verdict = replace(reached.verdict, evidence=hits, summary=f'GPU fell off the bus on n0: it says so: "{line}"')
     await made.append(values.job_stream("17"), replace(reached, verdict=verdict))
-    parts = replace(
-        made.parts, site=Site(clusters=(ClusterRules(cluster="alpha", kernel_log="/kernel/{node}/messages"),))
-    )
-    object.__setattr__(made, "parts", parts)
     answer = await Person(made, munged, ADA).ask("GET", "/api/v1/jobs/17/story")
     assert answer.json()["quote"]["text"] == "RuntimeError: NCCL error"
     assert answer.json()["happened"] == f"GPU fell off the bus on n0: it says so{told}"

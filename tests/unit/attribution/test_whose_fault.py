@@ -440,6 +440,13 @@ NO_DECISIONS: dict[str, CaseFile] = {
     "it ended by SIGTERM, and nothing of its output could be read": case(
         job=replace(FAILED, exit_code=143), coverage=(Coverage(source="job.log", sight=Sight.REFUSED),)
     ),
+    "it ended by SIGTERM, and of its output nothing came, only metrics": case(
+        job=replace(FAILED, exit_code=143),
+        coverage=(
+            Coverage(source="loki", sight=Sight.MISSING),
+            Coverage(source="prometheus", sight=Sight.SEEN, scope=Scope.METRICS),
+        ),
+    ),
     "its word that a part of it finished, and training went on until the host lost a GPU": case(
         replace(DONE, at=at(20), seen_at=at(21), offset=2000), xid79(170), job=None, progress=trained_until(165)
     ),

@@ -7,9 +7,10 @@ import pytest
 
 from relance.domain import events as e
 from relance.domain.advice import ActionKind
+from relance.domain.faults import Scope
 from relance.domain.views import Wish
 from relance.recovery.queries import Queries
-from relance.recovery.sites import ClusterRules, Site
+from relance.recovery.sites import Site
 from relance.testing import history_values as values
 from tests.served.worlds import World, report, world
 
@@ -17,11 +18,15 @@ JOB = values.job_stream("20")
 
 
 async def banner(
-    *events: e.Event, restart_count: int = 1, excluded: tuple[str, ...] = (), site: Site | None = None
+    *events: e.Event,
+    restart_count: int = 1,
+    excluded: tuple[str, ...] = (),
+    site: Site | None = None,
+    of_kernel: bool = False,
 ) -> tuple[str, ...]:
     """The banner of job 20 after these events, which follow its first attempt's end."""
     made: World = await world()
-    begin = values.whole_story("20")[:7]
+    begin = tuple(in_kernel_log(event) if of_kernel else event for event in values.whole_story("20")[:7])
     seen = begin[0]
     assert isinstance(seen, e.JobSeen)
     await made.append(JOB, replace(seen, wish=Wish(max_restarts=4)), *begin[1:], *events)
@@ -30,6 +35,16 @@ async def banner(
     made.live.accept(replace(shown, sequence=2, jobs=(*shown.jobs, view)), made.clock.now())
     queries = Queries(made.history, site or Site(), made.clock, made.live)
     return (await queries.banner("20", restart_count)).lines
+
+
+def in_kernel_log(event: e.Event) -> e.Event:
+    """The event with its evidence from the kernel log of a node, as a log store names it."""
+    if not isinstance(event, e.VerdictReached):
+        return event
+    hits = tuple(
+        replace(hit, scope=Scope.KERNEL, file='loki:{node="n0",unit="kernel"}') for hit in event.verdict.evidence
+    )
+    return replace(event, verdict=replace(event.verdict, evidence=hits))
 
 
 def carried_out(kind: ActionKind) -> tuple[e.Event, ...]:
@@ -64,8 +79,8 @@ async def test_an_attempt_before_which_nothing_went_wrong_has_no_banner(restart_
 
 
 async def test_a_line_of_a_kernel_log_is_not_quoted() -> None:
-    rules = ClusterRules(cluster="alpha", kernel_log="/logs/{node}")
-    told = await banner(*carried_out(ActionKind.RESTART), site=Site(clusters=(rules,), zone=ZoneInfo("Asia/Tokyo")))
+    site = Site(zone=ZoneInfo("Asia/Tokyo"))
+    told = await banner(*carried_out(ActionKind.RESTART), site=site, of_kernel=True)
     assert "(21:00 Tokyo)" in told[0]
     assert "CUDA" not in "".join(told)
     assert "why: it is a node, not your code: n1" in told[1]

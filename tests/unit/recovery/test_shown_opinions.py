@@ -99,5 +99,5 @@ async def test_the_metrics_count_it() -> None:
 
 async def test_an_owner_is_not_told_a_provider_s_own_words() -> None:
     made = await asked()
-    story = own_part(await made.parts.queries().job_story("17"), made.site.rules("alpha"))
+    story = own_part(await made.parts.queries().job_story("17"))
     assert [(item.domain, item.text) for item in story.opinions] == [(FaultDomain.INTERCONNECT, "")]

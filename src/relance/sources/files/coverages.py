@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from relance.domain.faults import Scope
 from relance.domain.findings import Coverage, Sight
 from relance.sources.files.following import Followed, Following
 from relance.sources.files.patterns import shown
@@ -15,7 +16,15 @@ AT_MOST = 40
 
 def coverage_of(following: Following, *, stuck: frozenset[str], failures: Mapping[str, str]) -> tuple[Coverage, ...]:
     """One entry per path or pattern, the troubled ones first. `stuck` names those that do not answer."""
-    entries = [replace(entry, source=shown(entry.source)) for entry in _entries(following, stuck)]
+    kernel = following.labels.kernel_nodes
+    entries = [
+        replace(
+            entry,
+            source=shown(entry.source),
+            scope=Scope.KERNEL if entry.source in kernel else Scope.APPLICATION,
+        )
+        for entry in _entries(following, stuck)
+    ]
     entries += [Coverage(source=name, sight=Sight.LAGGING, note=note) for name, note in failures.items()]
     found = sorted(entries, key=lambda entry: (entry.sight is Sight.SEEN, entry.source))
     if len(found) <= AT_MOST:

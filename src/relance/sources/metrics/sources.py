@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import structlog
 
+from relance.domain.faults import Scope
 from relance.domain.findings import Coverage, Sight
 from relance.domain.keys import AttemptKey
 from relance.domain.views import Assignment
@@ -274,7 +275,9 @@ class MetricSource:
             what = "GPU metrics" if each.is_of_devices else "host metrics"
             source = f"{self.name}: {what}"
             if not each.names:
-                found.append(Coverage(source=source, sight=Sight.MISSING, note=f"the store has no {what}"))
+                found.append(
+                    Coverage(source=source, sight=Sight.MISSING, note=f"the store has no {what}", scope=Scope.METRICS)
+                )
                 continue
             missing = each.missing(assignment.nodes, self._now)
             if missing:
@@ -285,5 +288,7 @@ class MetricSource:
                     else f"node {named}"
                 )
                 note = f"no {what} of {many}: see that the exporter runs there and that node_label names the node"
-                found.append(Coverage(source=source, sight=Sight.MISSING, up_to=whole.up_to, note=note))
+                found.append(
+                    Coverage(source=source, sight=Sight.MISSING, up_to=whole.up_to, note=note, scope=Scope.METRICS)
+                )
         return tuple(found)

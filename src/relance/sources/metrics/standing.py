@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from relance.domain.faults import Scope
 from relance.domain.findings import Coverage, Sight
 from relance.sources.exchanges import StoreBusyError, StoreError, StoreRefusedError
 
@@ -62,4 +63,4 @@ class StoreStanding:
         )
 
     def _covered(self, sight: Sight, note: str) -> Coverage:
-        return Coverage(source=self._name, sight=sight, up_to=self._whole_at, note=note[:1000])
+        return Coverage(source=self._name, sight=sight, up_to=self._whole_at, note=note[:1000], scope=Scope.METRICS)
