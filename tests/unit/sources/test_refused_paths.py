@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from relance.domain.faults import Scope
 from relance.domain.findings import Sight
 from relance.sources.files.disks import AbsentError, Disk, RefusedError
 from relance.sources.files.patterns import expand
@@ -133,7 +134,7 @@ async def test_a_kernel_log_must_belong_to_root_or_to_the_service(tmp_path: Path
 
     entry = of(await folder.read(job), folder.path("n1.log"))
 
-    assert entry.sight is Sight.REFUSED
+    assert (entry.sight, entry.scope) == (Sight.REFUSED, Scope.KERNEL)
     await folder.source.close()
 
 

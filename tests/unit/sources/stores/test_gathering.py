@@ -120,6 +120,16 @@ async def test_a_kernel_line_is_not_taken_for_the_jobs_own() -> None:
     assert [block.scope for block in stand.read(job).blocks] == [Scope.KERNEL]
 
 
+async def test_what_is_seen_of_output_and_of_kernel_logs_is_told_apart() -> None:
+    stand = Stand()
+    job = stand.job()
+    stand.follow(job)
+    stand.put_kernel("NVRM: Xid")
+    await stand.gathering.look()
+    told = {entry.scope: entry.sight for entry in stand.read(job).coverage}
+    assert told == {Scope.APPLICATION: Sight.MISSING, Scope.KERNEL: Sight.SEEN}
+
+
 async def test_attempts_of_a_job_share_no_line() -> None:
     stand = Stand(replace(SETTINGS, kernel_match={}))
     first = stand.job(ended_at=stand.began + timedelta(seconds=20))
