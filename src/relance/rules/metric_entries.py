@@ -109,6 +109,7 @@ class MetricEntry(BaseModel):
     slow: bool = False
     signs: frozenset[Sign] = frozenset()
     isolate: bool = False
+    is_time: bool = False
 
 
 def metric_rule(entry: MetricEntry, group: str, file: str) -> MetricRule:

@@ -99,7 +99,8 @@ class MetricRule:
     node apart, the first of them that a series has. With `value_as` the value is a capture of that name. `slow` says
     that it explains slowness, not an end. `signs` are the independent signs of a dead or stuck attempt that its hits
     are; only what tells an event is one, not a state that may have lasted for weeks. `isolate` says that the node is to
-    be left out once the attempt has ended, though nothing that runs is to be ended for it. `hit` and `miss` are small
+    be left out once the attempt has ended, though nothing that runs is to be ended for it. `is_time` says that the
+    value is a time of day by the node's clock. `hit` and `miss` are small
     tables of samples, one a line: seconds, node, series (the rule's first if left out), labels as `name=value`, value.
     """
 
@@ -126,6 +127,7 @@ class MetricRule:
     slow: bool = False
     signs: frozenset[Sign] = frozenset()
     isolate: bool = False
+    is_time: bool = False
     file: str = ""
 
     @property

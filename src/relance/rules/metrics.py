@@ -12,6 +12,7 @@ from itertools import accumulate, pairwise
 
 from relance.domain.faults import Scope
 from relance.domain.findings import RuleHit
+from relance.rules.growths import growth
 from relance.rules.masking import mask
 from relance.rules.metric_rules import Beneath, Condition, MetricRule, Point, Series, Test
 
@@ -299,25 +300,11 @@ def _changed(rule: MetricRule, series: Series, store: _Store) -> _Met | None:
 
 
 def _grown(rule: MetricRule, series: Series, store: _Store) -> _Met | None:
-    """Where a counter had grown by enough since the first sample; one that begins anew counts from nought.
-
-    One that only goes back a little does not begin anew: only what is above its highest counts then.
-    """
-    grown = 0.0
-    highest: float | None = None
-    for before, point in _pairs(series):
-        highest = before.value if highest is None else highest
-        if point.value < _ANEW_SHARE * highest:
-            highest = 0.0
-        grown += max(point.value - highest, 0.0)
-        highest = max(highest, point.value)
+    """Where a counter had grown by enough since the first sample."""
+    for before, point, grown in growth(_pairs(series), is_time=rule.is_time):
         if grown >= rule.when.limits[0] and grown > 0 and _is_beneath(rule.beneath, series, point, store):
             return _Met(point, before)
     return None
-
-
-_ANEW_SHARE = 0.5
-"""A counter that falls below this share of what it was began anew; some clocks and counters jitter by a little."""
 
 
 def _grown_fast(rule: MetricRule, series: Series, store: _Store) -> _Met | None:

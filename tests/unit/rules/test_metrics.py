@@ -167,3 +167,34 @@ def test_every_condition_can_be_written_down_again(packaged: tuple[MetricRule, .
     for each in packaged:
         shown = {"test": each.when.test.value, "limits": list(each.when.limits), "of": list(each.when.of)}
         assert yaml.safe_load(yaml.safe_dump(shown)) == shown
+
+
+@pytest.mark.parametrize(
+    ("lines", "line"),
+    [
+        (("0 n1 4", "30 n1 0", "60 n1 4"), None),
+        (("0 n1 4", "30 n1 0", "60 n1 0", "90 n1 4", "120 n1 4"), None),
+        (("0 n1 4", "30 n1 0", "60 n1 4", "90 n1 5"), 4),
+        (("0 n1 4", "30 n1 0", "60 n1 1"), 3),
+        (("0 n1 4", "30 n1 5"), 2),
+    ],
+)
+def test_a_counter_that_was_only_away_while_its_exporter_started_has_not_grown(
+    lines: tuple[str, ...], line: int | None
+) -> None:
+    assert told(rule("{grows: 1}"), *lines) == ([] if line is None else [("n1", None, line)])
+
+
+def test_a_node_whose_clock_was_set_has_not_booted(packaged: tuple[MetricRule, ...]) -> None:
+    rebooted = next(which for which in packaged if which.id == "metric-rebooted")
+    for by_s in (-90_000, -70, 70, 3600, 90_000):
+        lines = ("0 n1 1767000000", "30 n1 1767000000", f"60 n1 {1767000000 + by_s}", "90 n1 1767000000")
+        assert told(rebooted, *lines) == []
+
+
+def test_every_rule_that_grows_by_a_time_says_that_it_is_one(packaged: tuple[MetricRule, ...]) -> None:
+    times = [which for which in packaged if any(name.endswith("_time_seconds") for name in which.series)]
+    growing = [which for which in times if which.when.test.is_growth]
+
+    assert growing
+    assert all(which.is_time for which in growing)
