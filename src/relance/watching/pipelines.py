@@ -33,6 +33,7 @@ from relance.progress import (
     with_start,
 )
 from relance.rules import Pack, Scanner, ScanState
+from relance.watching.copies import told_first
 
 _SLOWDOWN = SlowdownLimits()
 _DIVERGENCE = DivergenceLimits()
@@ -61,6 +62,8 @@ class Memory:
     save_folder: str | None = None
     steps_from: frozenset[str] = frozenset()
     """Sources of signals by which steps came."""
+    leader: str | None = None
+    """The source of logs that tells steps first; None: none has told any."""
     collected: frozenset[str] = frozenset()
     """What was collected by a command and has been weighed."""
     are_steps_shipped: bool = False
@@ -137,11 +140,11 @@ class Pipeline:
         # What was collected is older than what is read now: a step that is read now speaks against it.
         memory, weighed = self._weigh(memory, case, watched)
         findings = list(weighed)
-        for _, reading in readings:
+        for name, reading in readings:
             steps = memory.progress.progress.steps_seen
             for block in reading.blocks:
                 noticed = True
-                memory, found = self._take_block(memory, block, watched)
+                memory, found = self._take_block(memory, name, block, watched)
                 findings += found
             if memory.progress.progress.steps_seen != steps:
                 memory = replace(memory, are_steps_shipped=reading.is_shipped)
@@ -202,11 +205,14 @@ class Pipeline:
             findings += found
         return memory, tuple(findings)
 
-    def _take_block(self, memory: Memory, block: LogBlock, watched: Watched) -> tuple[Memory, tuple[Finding, ...]]:
+    def _take_block(
+        self, memory: Memory, source: str, block: LogBlock, watched: Watched
+    ) -> tuple[Memory, tuple[Finding, ...]]:
         log = LogText(block.data)
         scan, result = self._scanner.scan(block, memory.scan, log)
-        reader, marks = self.reader.read(block, memory.reader, log)
-        memory = replace(memory, scan=scan, reader=reader)
+        reader, told = self.reader.read(block, memory.reader, log)
+        leader, marks = told_first(told, source, memory.leader, memory.progress.progress)
+        memory = replace(memory, scan=scan, reader=reader, leader=leader)
         findings: list[Finding] = []
         for together in _runs(in_order(result.hits, marks)):
             memory, found = observe_all(memory, together, watched)
