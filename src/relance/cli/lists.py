@@ -188,7 +188,7 @@ def figures(ask: Asking, /, last_s: float, cluster: str | None) -> None:
         empty="nothing was measured",
     )
     if found.incidents:
-        ask.screen.line("times since progress stopped: median / 90 % / 99 %")
+        ask.screen.line("times since the symptom: median / 90 % / 99 %")
 
 
 def _kind(one: KindFigures) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from relance.attribution import faults_sentence
-from relance.domain.advice import NEEDS_A_PERSON
+from relance.domain.advice import NEEDS_A_PERSON, Advice
 from relance.domain.clocks import time_to_step_s
 from relance.domain.events import IncidentEnd
 from relance.domain.faults import Remedy
@@ -20,6 +20,7 @@ from relance.domain.stages import EffectiveStage, Stage
 from relance.domain.verdicts import Verdict
 from relance.domain.views import ClusterReport, JobState, JobView
 from relance.recovery import wordings
+from relance.recovery.collecting import silence_shown
 from relance.recovery.gatings import Standpoint, waits_for
 from relance.recovery.ordering import job_stage
 from relance.recovery.queued import queued
@@ -91,7 +92,7 @@ def five_answers(facts: JobFacts) -> FiveAnswers:
         running=_running(facts),
         from_step=_from_step(facts),
         lost=lost(facts, incident),
-        fault=fault(incident),
+        fault=_NOT_CERTAIN if incident is None and _silence(facts) else fault(incident),
         next=_next(facts, incident),
     )
 
@@ -127,14 +128,30 @@ def headline(facts: JobFacts) -> str:
     progress = facts.progress.get(facts.current)
     if facts.state is JobState.RUNNING:
         if progress is None or progress.step is None:
-            return "running; no step line recognised yet"
+            return f"running; no step line recognised yet{_silence(facts)}"
         total = f" of {wordings.steps(progress.total_steps)}" if progress.total_steps else ""
-        return f"running, step {wordings.steps(progress.step)}{total}"
+        return f"running, step {wordings.steps(progress.step)}{total}{_silence(facts)}"
     if facts.state is JobState.PENDING and facts.view is not None and facts.view.reason:
         return f"queued: {facts.view.reason}"
     if facts.state is JobState.UNKNOWN:
         return "not known: the scheduler does not show it"
     return wordings.name(facts.state.value)
+
+
+def _silence(facts: JobFacts) -> str:
+    """That the running attempt is silent, where no incident tells it (yet); else empty."""
+    if facts.record.open_incident is not None or facts.state is not JobState.RUNNING:
+        return ""
+    progress = facts.progress.get(facts.current)
+    silence = silence_shown(facts.record, facts.current, progress)
+    if silence is None or progress is None:
+        return ""
+    if progress.step_at is None:
+        return "; a hang is suspected"
+    return f"; no step for {wordings.duration((facts.now - progress.step_at).total_seconds())}: a hang is suspected"
+
+
+_NOT_CERTAIN = "nothing is known to be wrong; a hang is suspected"
 
 
 def incident_headline(facts: JobFacts, incident: Incident) -> str:
@@ -209,7 +226,7 @@ def _of_advice(facts: JobFacts, incident: Incident) -> str:
             return f"nothing by us at stage {stage.value}; we would {what}, but not yet: {waiting}"
         return f"held, then {what}: {waiting}"
     if advice.action in (Remedy.STOP, Remedy.WAIT, Remedy.NONE) and not advice.may_begin:
-        return f"{what}: {advice.reasons[0]}" if advice.reasons else what
+        return f"{what}: {_reason(incident, advice)}" if advice.reasons else what
     if stage in (Stage.OFF, Stage.OBSERVE):
         return f"nothing by us at stage {stage.value}; we would {what}"
     waiting = waits_for(facts.standpoint(incident))
@@ -220,7 +237,15 @@ def _of_advice(facts: JobFacts, incident: Incident) -> str:
     return f"{what}; waits for {waiting}" if waiting else what
 
 
+def _reason(incident: Incident, advice: Advice) -> str:
+    """The first reason of an advice, without what the verdict says of itself already."""
+    told = f"{incident.verdict.summary}; " if incident.verdict else ""
+    return advice.reasons[0].removeprefix(told) if told else advice.reasons[0]
+
+
 def _next(facts: JobFacts, incident: Incident | None) -> str:
+    if incident is None and _silence(facts):
+        return "nothing yet: if the silence lasts it becomes an incident, and evidence may be collected"
     if incident is None:
         return "nothing: no incident is open"
     return next_of(facts, incident)
@@ -250,8 +275,9 @@ def _running(facts: JobFacts) -> str:
 def _step_now(facts: JobFacts) -> str:
     progress = facts.progress.get(facts.current)
     if progress is None or progress.step is None:
-        return "; no step line recognised yet"
-    return f", at step {wordings.steps(progress.step)} ({wordings.moment(progress.step_at, facts.now)})"
+        return f"; no step line recognised yet{_silence(facts)}"
+    at = wordings.moment(progress.step_at, facts.now)
+    return f", at step {wordings.steps(progress.step)} ({at}){_silence(facts)}"
 
 
 def _unproven(facts: JobFacts) -> str:

@@ -6,6 +6,7 @@ of the watcher. What was collected is news only while the same silence lasts.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -44,9 +45,18 @@ class Ground:
 
 def silence_now(record: JobRecord, incident: Incident, progress: Progress | None) -> Silence | None:
     """The newest silence of an incident's attempt, while no sign of life has come since; None where there is none."""
-    told = [
-        item for item in record.silences if item.attempt == incident.attempt and item.finding_id in incident.findings
-    ]
+    return _lasting(record, incident.attempt, progress, incident.findings)
+
+
+def silence_shown(record: JobRecord, attempt: AttemptKey, progress: Progress | None) -> Silence | None:
+    """The newest silence of an attempt, also one that is no incident (yet), while no sign of life has come since."""
+    return _lasting(record, attempt, progress, record.finding_ids)
+
+
+def _lasting(
+    record: JobRecord, attempt: AttemptKey, progress: Progress | None, findings: Collection[str]
+) -> Silence | None:
+    told = [item for item in record.silences if item.attempt == attempt and item.finding_id in findings]
     if not told or progress is None or _lives_since(told[-1], progress):
         return None
     return told[-1]

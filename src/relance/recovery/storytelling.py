@@ -27,7 +27,7 @@ _UNREAD = (Sight.REFUSED, Sight.MISSING)
 
 MILESTONES = {
     "fault": "first evidence",
-    "symptom": "progress stopped",
+    "symptom": "symptom",
     "detect": "finding stored",
     "attribute": "verdict",
     "advise": "advice",

@@ -220,7 +220,7 @@ async def test_the_page_of_an_incident_leads_to_a_decision() -> None:
     assert "✗ no stage" not in text
     assert "approval nobody has approved this generation yet" in text
     assert [words(node.css_first(".what")) for node in tree.css(".milestones .known")] == [
-        "progress stopped",
+        "symptom",
         "verdict",
         "advice",
     ]

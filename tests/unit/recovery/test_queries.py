@@ -6,13 +6,14 @@ import pytest
 
 from relance.domain import events as e
 from relance.domain.advice import Answer
-from relance.domain.faults import FaultDomain, Remedy
-from relance.domain.findings import Coverage, FindingKind, Sight
+from relance.domain.faults import FaultDomain, Remedy, Scope
+from relance.domain.findings import Certainty, Coverage, FindingKind, Sight
 from relance.domain.incidents import IncidentState
 from relance.domain.keys import JobKey
 from relance.domain.stages import Stage
 from relance.domain.streams import Stream
 from relance.domain.views import JobState, NodeState
+from relance.recovery.stories import quote_of
 from relance.recovery.subjects import AmbiguousError, NotKnownError
 from relance.testing import history_values as values
 from tests.served.worlds import ADVICE, ASKING, progress, world
@@ -77,6 +78,51 @@ async def test_the_five_answers_of_a_job_that_runs_undisturbed() -> None:
     assert answers.from_step == "from the checkpoint of step 1 000; its first step was 1 001"
     assert (answers.lost, answers.fault) == ("nothing", "nothing went wrong so far")
     assert answers.next == "nothing: no incident is open"
+
+
+async def test_a_silence_that_is_no_incident_is_shown_until_the_job_steps() -> None:
+    made = await world()
+    key = values.attempt_key("19")
+    quiet = replace(progress(1200, total=5000), steps_seen=1200)
+    made.live.progress[key] = quiet
+    told = replace(
+        values.finding(raw_id="19"), kind=FindingKind.HANG, certainty=Certainty.SUSPECTED, symptom="hang",
+        progress=quiet, is_passing=True,
+    )  # fmt: skip
+    await made.append(values.job_stream("19"), e.FindingReported(finding=told, at=values.after(20)))
+    ask = made.parts.queries()
+    (row,) = [row for row in await ask.jobs() if row.job.raw_id == "19"]
+    assert row.headline == "running, step 1 200 of 5 000; no step for 29 s: a hang is suspected"
+    answers = (await ask.job_story("19")).answers
+    assert answers.running.endswith("no step for 29 s: a hang is suspected")
+    assert answers.fault == "nothing is known to be wrong; a hang is suspected"
+    assert answers.next.startswith("nothing yet: ")
+
+    made.live.progress[key] = replace(quiet, steps_seen=1201, step=1201)
+    assert "hang" not in str((await ask.job_story("19")).answers)
+
+
+async def test_what_is_only_told_is_not_said_twice() -> None:
+    made = await world()
+    reached, issued = values.verdict_reached("inc-19"), values.advice_issued("inc-19", raw_id="19")
+    slow = replace(
+        reached.verdict, cause="slowdown", summary="steps take twice as long", remedy=Remedy.NONE,
+        remedy_reason="its owner is told",
+    )  # fmt: skip
+    advice = replace(
+        issued.advice, action=Remedy.NONE, exclude=(), reasons=("steps take twice as long; its owner is told",)
+    )
+    opening = values.opening("inc-19", raw_id="19")
+    events = (*opening, replace(reached, verdict=slow), replace(issued, advice=advice))
+    await made.append(values.job_stream("19"), *events)
+    story = await made.parts.queries().job_story("19")
+    assert story.happened == "steps take twice as long"
+    assert story.answers.next == "nothing: its owner is told"
+
+
+def test_what_metrics_show_has_a_place_without_bytes() -> None:
+    hit = replace(values.rule_hit(0), scope=Scope.METRICS, file="prometheus/hot/n1/gpu0", offset=1_796_076_331)
+    assert quote_of(hit).place == "prometheus/hot/n1/gpu0, rank 0, n0"
 
 
 async def test_logs_that_cannot_be_read_are_named_with_the_reason() -> None:
