@@ -24,7 +24,7 @@ test: setup ## all tests, with the real components they need
 	@scripts/components
 	@$(BIN)/pytest -n 3 --dist loadgroup -ra $(ARGS)
 
-demo: setup ## the main job: break a real training run in five ways and watch it come back
+demo: setup ## the main job: break a real training run in six ways and watch it come back
 	@$(BIN)/relance demo $(ARGS)
 
 bench: setup ## measure, and hold the bars; prints JSON

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import yaml
@@ -39,7 +39,7 @@ def load_settings(
         return Settings.model_validate(data)
     except ValidationError as error:
         where = f"{chosen}: " if chosen else ""
-        message = where + "; ".join(_sentence(item["loc"], item["msg"]) for item in error.errors())
+        message = where + "; ".join(_sentences(error, data))
         raise SettingError(message) from error
 
 
@@ -105,7 +105,26 @@ def _put(data: dict[str, object], names: list[str], value: object) -> None:
     data[names[-1]] = value
 
 
-def _sentence(where: tuple[int | str, ...], what: str) -> str:
-    if what == "Extra inputs are not permitted":
-        what = "no such setting"
-    return f"{'.'.join(str(part) for part in where)}: {what.removeprefix('Value error, ')}"
+def _sentences(error: ValidationError, data: object) -> Iterator[str]:
+    """What is wrong, each with its place as it stands in the file."""
+    told = error.errors()
+    for item in told:
+        where, what = item["loc"], item["msg"].removeprefix("Value error, ")
+        within = any(other["loc"][: len(where)] == where and len(other["loc"]) > len(where) for other in told)
+        if item["type"] == "too_short" and within:
+            continue  # it only has too few because those that it has are wrong
+        if item["type"] == "extra_forbidden":
+            what = "no such setting"
+        yield f"{'.'.join(_in_file(where, data, is_missing=item['type'] == 'missing'))}: {what}"
+
+
+def _in_file(where: Sequence[int | str], data: object, *, is_missing: bool) -> Iterator[str]:
+    """The parts of a place without those that only say which kind of settings was taken for it."""
+    for number, part in enumerate(where):
+        if isinstance(data, dict):
+            if part not in data and not (is_missing and number == len(where) - 1):
+                continue
+            data = data.get(part)
+        elif isinstance(data, list) and isinstance(part, int):
+            data = data[part]
+        yield str(part)

@@ -79,6 +79,22 @@ def test_a_bad_setting_is_named(tmp_path: Path, text: str, says: str) -> None:
     assert says in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("cluster", "says"),
+    [
+        ("logs: [{kind: loki, url: 'http://l', delay: 3}]", "clusters.0.logs.0.delay: no such setting"),
+        ("logs: [{kind: loki}]", "clusters.0.logs.0.url: Field required"),
+        ("logs: []", "clusters.0.logs: Tuple should have at least 1 item after validation, not 0"),
+        ("scheduler: {kind: slurm, bin: /x}", "clusters.0.scheduler.bin: no such setting"),
+        ("metrics: [{url: 'http://p'}, {url: 'http://q', node: n}]", "clusters.0.metrics.1.node: no such setting"),
+    ],
+)  # fmt: skip
+def test_a_bad_setting_is_named_by_its_place_in_the_file(tmp_path: Path, cluster: str, says: str) -> None:
+    with pytest.raises(SettingError) as caught:
+        _load(tmp_path, f"clusters: [{{name: a, {cluster}}}]")
+    assert str(caught.value).endswith(f"relance.yaml: {says}")
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="cannot read the settings"):
         load_settings(tmp_path / "none.yaml", environment={"HOME": "/"})

@@ -22,7 +22,7 @@ _KINDS = {
 _ORDER = (*_KINDS, Scope.METRICS)
 _FIXES = {
     Scope.APPLICATION: "add a source of logs to the settings (logs)",
-    Scope.KERNEL: "name them in the settings: kernel_log for files, kernel_match for a store",
+    Scope.KERNEL: "name them in the settings: kernel_log beside logs of kind files, or kernel_match of a store",
     Scope.TRACES: "let evidence of suspected hangs be collected (evidence), or give dumps to `relance diagnose`",
 }
 _BY_HAND = "nothing to mend: no watcher reads such files; give them to `relance diagnose`"

@@ -1,1 +1,1 @@
-"""The demonstration: real training runs on a simulated cluster, broken in five ways, and what becomes of them."""
+"""The demonstration: real training runs on a simulated cluster, broken in six ways, and what becomes of them."""
