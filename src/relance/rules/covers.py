@@ -15,7 +15,7 @@ from relance.rules.needs import Need
 
 _RARE = 4
 """So many bytes are rare enough, unless they are in what healthy logs are full of."""
-_LENGTHS = (5,)
+_LENGTH = 5
 """Of the pieces of a text that are tried; a text that is shorter itself is taken whole."""
 _LONGEST = 40
 _BEGINNINGS = frozenset("aeiou")
@@ -94,8 +94,7 @@ def _pieces(text: str) -> set[str]:
         return set()
     lower = text.lower()
     found = {lower} if len(lower) <= _LONGEST else set()
-    for length in _LENGTHS:
-        found |= {lower[at : at + length] for at in range(len(lower) - length + 1)}
+    found |= {lower[at : at + _LENGTH] for at in range(len(lower) - _LENGTH + 1)}
     return {piece for piece in found if piece.strip()}
 
 

@@ -8,12 +8,10 @@ from dataclasses import dataclass
 
 from relance.rules.finders import eased
 from relance.rules.roughs import rough
-from relance.rules.trees import Either, Item, is_plain, parsed
+from relance.rules.trees import ASSERTIONS, SETTING, Either, Item, is_plain, parsed, value_of
 
 _POSIX_CLASS = re.compile(r"\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\\[])*\[:\^?\w+:\](?:\\.|\[:\^?\w+:\]|[^\]\\])*\]")
 _UNICODE_CLASS = re.compile(r"\\[pP](?:\{[^}]*\}|.)")
-_ASSERTIONS = frozenset({"^", "$", r"\b", r"\B"})
-_SETTING = "(?i)"
 _LEAST = 3
 """In bytes; shorter texts are in too many lines to look for."""
 
@@ -69,7 +67,7 @@ def _rows(either: Either, *, folded: bool) -> Iterator[tuple[tuple[Item, ...], b
             yield from _rows(row[0].what, folded=folded or row[0].opening == "(?i:")
         else:
             yield row, folded
-        folded = folded or any(item.what == _SETTING for item in row)  # it holds for the rows after it, too
+        folded = folded or any(item.what == SETTING for item in row)  # it holds for the rows after it, too
 
 
 def _of_either(either: Either, *, folded: bool) -> tuple[Need, ...] | None:
@@ -78,7 +76,7 @@ def _of_either(either: Either, *, folded: bool) -> tuple[Need, ...] | None:
         of_row = _of_row(row, folded=folded)
         if of_row is None:
             return None
-        folded = folded or any(item.what == _SETTING for item in row)  # it holds for the options after it, too
+        folded = folded or any(item.what == SETTING for item in row)  # it holds for the options after it, too
         found |= dict.fromkeys(of_row)
     return tuple(found)
 
@@ -88,7 +86,7 @@ def _of_row(row: tuple[Item, ...], *, folded: bool) -> tuple[Need, ...] | None:
     runs: list[tuple[bytes, bool]] = [(b"", folded)]
     groups: list[tuple[Need, ...]] = []
     for item in row:
-        if item.what == _SETTING:
+        if item.what == SETTING:
             folded = True
             runs.append((b"", folded))
         elif isinstance(item.what, Either):
@@ -97,11 +95,12 @@ def _of_row(row: tuple[Item, ...], *, folded: bool) -> tuple[Need, ...] | None:
                 groups.append(inside)
             runs.append((b"", folded))
         elif is_plain(item) and item.least:
-            run = runs[-1][0] + _value(item.what) * item.least
+            byte = bytes([value_of(item.what)])
+            run = runs[-1][0] + byte * item.least
             runs[-1] = (run, folded)
             if item.most != item.least:
-                runs.append((_value(item.what) * item.least, folded))
-        elif item.what not in _ASSERTIONS:
+                runs.append((byte * item.least, folded))
+        elif item.what not in ASSERTIONS:
             runs.append((b"", folded))
     own = tuple(dict.fromkeys(text for run in runs for text in _texts(run[0], folded=run[1])))
     ways = [*groups, *([(Need(own),)] if own else [])]
@@ -111,10 +110,6 @@ def _of_row(row: tuple[Item, ...], *, folded: bool) -> tuple[Need, ...] | None:
 def _worth(way: tuple[Need, ...]) -> tuple[int, int]:
     """Long texts are rare; of equally long ones few are better than many."""
     return min(min(12, max(len(text) for text in need.texts)) for need in way), -len(way)
-
-
-def _value(text: str) -> bytes:
-    return bytes([int(f"0{text[1:]}", 0)]) if text.startswith("\\x") else text.encode("latin-1")
 
 
 def _texts(run: bytes, *, folded: bool) -> Iterator[str]:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 
-from relance.rules.trees import Either, Item, is_plain
+from relance.rules.trees import ASSERTIONS, SETTING, Either, Item, is_plain, value_of
 
 _HIGH = re.compile(r"\\x[89a-f][0-9a-f]")
-_ASSERTIONS = frozenset({"^", "$", r"\b", r"\B"})
 _SPECIAL = frozenset(r"\.+*?()|[]{}^$")
 _ASCII_SHOWN = range(0x20, 0x7F)
 
@@ -34,33 +33,33 @@ def _needed(row: tuple[Item, ...]) -> tuple[Item, ...]:
     items = list(row)
     while items and _can_be_nothing(items[-1]):
         items.pop()
-    begin = next((at for at, item in enumerate(items) if item.what == "(?i)" or not _can_be_nothing(item)), 0)
+    begin = next((at for at, item in enumerate(items) if item.what == SETTING or not _can_be_nothing(item)), 0)
     return tuple(items[begin:])
 
 
 def _can_be_nothing(item: Item) -> bool:
     """Whether a store may find it in no characters."""
-    if item.least == 0 or item.what in _ASSERTIONS:
+    if item.least == 0 or item.what in ASSERTIONS:
         return True
     if isinstance(item.what, Either):
         return any(all(map(_can_be_nothing, row)) for row in item.what.options)
-    return item.what != "(?i)" and not _is_ascii_char(item) and _is_beyond_ascii(item.what)
+    return item.what != SETTING and not _is_ascii_char(item) and _is_beyond_ascii(item.what)
 
 
 def _row(row: tuple[Item, ...]) -> str:
-    return "".join(_item(item) for item in row if item.what not in _ASSERTIONS)
+    return "".join(_item(item) for item in row if item.what not in ASSERTIONS)
 
 
 def _item(item: Item) -> str:
     what = item.what
-    if what == "(?i)":
+    if what == SETTING:
         return what
     if isinstance(what, Either):
         if len(what.options) == 1 and item.opening == "(?:" and (item.least, item.most) == (1, 1):
             return _row(what.options[0])
         return f"{item.opening}{'|'.join(map(_row, what.options))}){_times(item.least, item.most)}"
     if _is_ascii_char(item):
-        letter = chr(_value(what))
+        letter = chr(value_of(what))
         return (f"\\{letter}" if letter in _SPECIAL else letter) + _times(item.least, item.most)
     if not _is_beyond_ascii(what):
         return _NAMES.get(what, what) + _times(item.least, item.most)
@@ -80,11 +79,7 @@ _NAMES = {
 
 
 def _is_ascii_char(item: Item) -> bool:
-    return isinstance(item.what, str) and is_plain(item) and _value(item.what) in _ASCII_SHOWN
-
-
-def _value(text: str) -> int:
-    return int(f"0{text[1:]}", 0) if text.startswith("\\x") else ord(text)
+    return isinstance(item.what, str) and is_plain(item) and value_of(item.what) in _ASCII_SHOWN
 
 
 def _is_beyond_ascii(what: str) -> bool:

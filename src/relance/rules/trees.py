@@ -37,7 +37,13 @@ _CLASSES = {
     "S": _ALL - _SPACES,
 }
 _CONTROLS = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13, "a": 7}
-_ASSERTIONS = frozenset("bB")
+_WORD_ENDS = frozenset("bB")
+
+
+ASSERTIONS = frozenset({"^", "$", r"\b", r"\B"})
+"""Items that match between characters."""
+SETTING = "(?i)"
+"""An item that says that case does not count from there on."""
 
 
 class UnfitError(ValueError):
@@ -128,9 +134,9 @@ def _single(kind: str, text: str) -> str:
         letter = text[1]
         if letter in _CLASSES:
             return _shown(_CLASSES[letter], negated=letter.isupper())
-        if letter in _ASSERTIONS:
+        if letter in _WORD_ENDS:
             return text
-        if (value := _value(text)) == _NEWLINE:
+        if (value := value_of(text)) == _NEWLINE:
             raise UnfitError("a newline, which no line has")
         return byte(value)
     if kind == "char" and text not in ".^$":
@@ -151,10 +157,10 @@ def _set(text: str) -> str:
         if item[0] == "\\" and item[1] in _CLASSES:
             taken |= _CLASSES[item[1]]
         elif at + 1 < len(items) and items[at] == "-":
-            taken |= set(range(_value(item), _value(items[at + 1]) + 1))
+            taken |= set(range(value_of(item), value_of(items[at + 1]) + 1))
             at += 2
         else:
-            taken.add(_value(item))
+            taken.add(value_of(item))
     return _shown(_ALL - taken if negated else taken, negated=negated)
 
 
@@ -180,8 +186,12 @@ def _ranges(values: list[int]) -> Iterator[str]:
             first = last = value
 
 
-def _value(item: str) -> int:
-    """The byte that a character or an escape stands for."""
+def value_of(item: str) -> int:
+    """The byte that a character or an escape stands for.
+
+    Raises:
+        UnfitError: It is an escape that is not known here.
+    """
     if item[0] != "\\":
         return ord(item)
     if item[1] == "x":
