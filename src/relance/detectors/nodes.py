@@ -22,7 +22,6 @@ STEPS_AFTER: Final = 2
 FINDINGS_AT_MOST: Final = 16
 OF_A_SYMPTOM: Final = 4
 """So many nodes are told of with one symptom: what more of them show is nobody's in particular."""
-_WAITING_AT_MOST: Final = 16
 _OF_A_NODE: Final = (SuspectKind.SELF, SuspectKind.BOTH)
 _DOMAINS: Final = (FaultDomain.HARDWARE, FaultDomain.INTERCONNECT, FaultDomain.SYSTEM, FaultDomain.STORAGE)
 _ROLES: Final = (Role.ROOT, Role.MAYBE, Role.CONTEXT)
@@ -69,8 +68,7 @@ def _after_hit(state: NodeState, hit: RuleHit, watched: Watched) -> NodeState:
     if any(_key(each) == _key(hit) for each in state.waiting):
         return state
     known = [*state.told, *(_key(each) for each in state.waiting)]
-    full = len(known) >= FINDINGS_AT_MOST or len(state.waiting) >= _WAITING_AT_MOST
-    if full or sum(key.endswith(f" {hit.symptom}") for key in known) >= OF_A_SYMPTOM:
+    if len(known) >= FINDINGS_AT_MOST or sum(key.endswith(f" {hit.symptom}") for key in known) >= OF_A_SYMPTOM:
         return state
     return replace(state, waiting=(*state.waiting, hit), steps=0)
 
