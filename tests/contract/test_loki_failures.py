@@ -62,8 +62,9 @@ async def stage(loki: Loki) -> AsyncIterator[StoreStage]:
     loki.fail()
 
 
-def new_store(loki: Loki, **headers: str) -> LokiStore:
-    return LokiStore(Exchange(ExchangeSettings(url=loki.url, timeout_s=1.0, headers=headers)))
+def new_store(loki: Loki, *, timeout_s: float = 20.0, tenant: str = "") -> LokiStore:
+    headers = {"X-Scope-OrgID": tenant} if tenant else {}
+    return LokiStore(Exchange(ExchangeSettings(url=loki.url, timeout_s=timeout_s, headers=headers)))
 
 
 def of(stage: StoreStage) -> Selection:
@@ -74,7 +75,7 @@ def of(stage: StoreStage) -> Selection:
 async def test_each_failure_is_told_for_what_it_is(
     loki: Loki, stage: StoreStage, fault: dict[str, object], kind: type[StoreError]
 ) -> None:
-    store = new_store(loki)
+    store, other = new_store(loki, timeout_s=1.0) if "delay_s" in fault else new_store(loki), new_store(loki)
     loki.fail({"path": QUERY, "times": 1, **fault})
     now = stage.next_ns()
     with pytest.raises(StoreError) as caught:
@@ -82,8 +83,9 @@ async def test_each_failure_is_told_for_what_it_is(
     assert type(caught.value) is kind
     if isinstance(caught.value, StoreBusyError):
         assert caught.value.again_in_s == 7
-    assert (await store.page(of(stage), now - 10**9, now, 10)).is_whole
-    await store.close()
+    assert (await other.page(of(stage), now - 10**9, now, 10)).is_whole
+    for each in (store, other):
+        await each.close()
 
 
 async def test_after_any_failure_each_line_comes_once(loki: Loki, stage: StoreStage) -> None:
@@ -127,9 +129,7 @@ async def test_a_smaller_limit_of_entries_is_learned(tmp_path: Path) -> None:
 
 async def test_tenants_see_their_own_lines_alone(tmp_path: Path) -> None:
     with loki_double(tmp_path, "--tenants") as loki:
-        store, nobody, other = (
-            new_store(loki, **headers) for headers in ({"X-Scope-OrgID": "a"}, {}, {"X-Scope-OrgID": "b"})
-        )
+        store, nobody, other = (new_store(loki, tenant=tenant) for tenant in ("a", "", "b"))
         stage = StoreStage(lambda: store, loki.push)
         at = stage.next_ns()
         body = {"streams": [{"stream": {"job_id": stage.mark}, "values": [[str(at), "of a"]]}]}
