@@ -14,6 +14,7 @@ from relance.config.limits import read_limits
 from relance.config.providers import AttributionSettings
 from relance.config.sources import FilesSettings, LogSourceSettings, MetricStoreSettings
 from relance.domain.limits import Limits
+from relance.recovery.health import RESERVED
 
 OwnersEvent = Literal[
     "job_stopped",
@@ -124,7 +125,7 @@ class ClusterSettings(_Strict):
         if twice is not None:
             message = f"two sources of {self.name} are called {twice}: give one of them another name"
             raise ValueError(message)
-        if taken := sorted({"controller", "watcher", "rights"}.intersection(names)):
+        if taken := sorted(RESERVED.intersection(names)):
             message = f"a source may not be called {taken[0]}, which is a part of Relance"
             raise ValueError(message)
         return self

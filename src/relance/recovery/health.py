@@ -22,7 +22,9 @@ from relance.recovery.sites import ClusterRules
 
 _RIGHTS = "rights"
 AGENTS = frozenset({"controller", "watcher"})
-"""Names under which our own agents are lost; no source may have one of them."""
+"""Names under which our own agents are lost."""
+RESERVED = AGENTS | {_RIGHTS}
+"""Names of caps that are none of a source's; no source may have one of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
