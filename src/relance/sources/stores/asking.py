@@ -23,6 +23,9 @@ from relance.sources.turns import Turns
 
 _NS = 1_000_000_000
 _FIRST_AWAY_S = 1.0
+_LESSENED_AT_MOST = 20
+"""In the time after which what is refused is asked again: that is from the most to the least. Other answers make it
+more again, and what is of no use in any measure would be asked for without an end."""
 _SKEW_TOLD_S = 5.0
 _SKEW_MOST_S = 300.0
 """A store whose clock is further off is not to be trusted with silence: what it calls now is another time."""
@@ -41,6 +44,7 @@ class Asking:
         self._names = settings.query_names
         self._away_s = 0.0
         self._ahead_s = 0.0
+        self._lessened: list[float] = []
         self._sight = Coverage(source=settings.name, sight=Sight.UNKNOWN, note="not asked yet")
         self.not_before = -math.inf
         """Not to be asked before this, by the monotonic clock: it is away, or wants to be left alone."""
@@ -116,6 +120,11 @@ class Asking:
         settings = self._settings
         if not isinstance(error, (StoreTooMuchError, StoreAnswerError)):
             return False
+        now = self._clock.monotonic()
+        self._lessened = [at for at in self._lessened if now - at < settings.refused_s]
+        if len(self._lessened) >= _LESSENED_AT_MOST:
+            return False
+        self._lessened.append(now)
         if names > 1 and isinstance(error, StoreTooMuchError):
             self._names = max(min(self._names, names) // 2, 1)
         elif self._entries > settings.page_least:
