@@ -85,6 +85,16 @@ def standstill_of(attempt: AttemptKey, at: datetime, *signs: Sign, node: str, si
     return replace(found, odd=(OddNode(node=node, by=frozenset(signs)),))
 
 
+def slow(attempt: AttemptKey, at: datetime) -> Finding:
+    """Steps take longer, lastingly."""
+    return _finding(attempt, FindingKind.SLOWDOWN, "slowdown", at, ())
+
+
+def diverging(attempt: AttemptKey, at: datetime) -> Finding:
+    """The loss ran away."""
+    return _finding(attempt, FindingKind.DIVERGENCE, "loss_nan", at, ())
+
+
 def did_not_resume(attempt: AttemptKey, at: datetime) -> Finding:
     """The attempt began below the last durable checkpoint."""
     return _finding(attempt, FindingKind.DID_NOT_RESUME, "did_not_resume", at, ())

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 from relance.domain import events as e
 from relance.domain.findings import Certainty, Finding, Sign
 from relance.domain.keys import AttemptKey
@@ -181,3 +184,54 @@ def a_node_that_shows_a_sign_of_failing_is_no_reason_to_touch_a_job_that_goes_on
     line.never(e.AdviceIssued)
     line.never(e.ActionStarted)
     return line
+
+
+def _pause_with_a_fright(until_s: float = 420) -> Timeline:
+    """A healthy job that may be ended for anything pauses for three minutes, in which its own code complains."""
+    line = Timeline(end_running=frozenset(EndRunning), until_s=until_s)
+    line.at(0, submits())
+    line.at(100, hangs(), finds(lambda attempt, world: findings.own_bug(attempt, world.now)))
+    line.at(280, goes_on())
+    line.never(e.ActionStarted)
+    line.never(e.AdviceIssued, lambda event: bool(event.advice.exclude))
+    return line
+
+
+@story
+def what_a_node_told_while_the_job_went_on_is_no_proof_of_a_death_in_a_later_pause() -> Timeline:
+    line = _pause_with_a_fright()
+    for second, sign in ((40, Sign.NODE_DOWN), (41, Sign.PROCESS_DEATH), (42, Sign.DEVICE), (43, Sign.NODE_SILENT)):
+        line.at(second, finds(_node_that_goes_on(sign)))
+    return line
+
+
+def _node_that_goes_on(sign: Sign) -> Callable[[AttemptKey, World], Finding]:
+    return lambda attempt, world: replace(findings.failing_node(attempt, "n2", world.now), signs=frozenset({sign}))
+
+
+@story
+def a_death_that_the_job_lived_on_after_is_no_proof_in_a_later_pause() -> Timeline:
+    line = _pause_with_a_fright()
+    line.at(30, finds(lambda attempt, world: findings.killed_rank(attempt, world.now)))
+    return line
+
+
+@story
+def a_slow_and_diverging_job_that_pauses_is_never_touched() -> Timeline:
+    line = Timeline(end_running=frozenset(EndRunning), until_s=420)
+    line.at(0, submits())
+    line.at(40, finds(lambda attempt, world: findings.slow(attempt, world.now)))
+    line.at(50, finds(lambda attempt, world: findings.diverging(attempt, world.now)))
+    line.at(55, finds(lambda attempt, world: findings.failing_node(attempt, "n2", world.now)))
+    line.at(100, hangs())
+    line.at(115, finds(_passing))
+    line.at(250, finds(lambda attempt, world: findings.silence(attempt, world.now, since=world.at(100))))
+    line.at(300, goes_on())
+    line.never(e.ActionStarted)
+    line.never(e.AdviceIssued, lambda event: event.advice.action.restarts or bool(event.advice.exclude))
+    return line
+
+
+def _passing(attempt: AttemptKey, world: World) -> Finding:
+    found = findings.silence(attempt, world.now, since=world.at(100))
+    return replace(found, id=f"{found.id}-passing", is_passing=True)

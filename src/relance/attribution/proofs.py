@@ -34,7 +34,11 @@ def proof_of(case: CaseFile) -> Proof | None:
 
 def death_is_proven(case: CaseFile) -> bool:
     """Whether the launcher or the scheduler told that a process of the attempt ended."""
-    return any(Sign.PROCESS_DEATH in finding.signs or Sign.NODE_DOWN in finding.signs for finding in case.findings)
+    return any(
+        (Sign.PROCESS_DEATH in finding.signs or Sign.NODE_DOWN in finding.signs)
+        and finding.kind is not FindingKind.NODE_HEALTH
+        for finding in case.findings
+    )
 
 
 def last_root_at(clues: tuple[Clue, ...]) -> datetime | None:
@@ -64,7 +68,12 @@ def _node_lost(case: CaseFile) -> list[Proof]:
 
 
 def _by_sign(findings: tuple[Finding, ...], sign: Sign, kind: EndRunning) -> list[Proof]:
-    return [Proof(kind=kind, at=finding.first_evidence_at) for finding in findings if sign in finding.signs][:1]
+    """The first finding with that sign; what a job was seen to go on after proves nothing about it."""
+    return [
+        Proof(kind=kind, at=finding.first_evidence_at)
+        for finding in findings
+        if sign in finding.signs and finding.kind is not FindingKind.NODE_HEALTH
+    ][:1]
 
 
 def _hangs(findings: tuple[Finding, ...]) -> list[Proof]:

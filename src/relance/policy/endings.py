@@ -11,6 +11,8 @@ from relance.domain.stages import EndRunning
 from relance.domain.views import JobState, JobView
 from relance.policy.questions import Question
 
+OUTLIVED_S = 60.0
+"""Steps so long after a death were not only read late: logs of a network file system lag as long."""
 _NUMBERED = re.compile(r"(^|\.)\d+$")
 """A step that a script has started, such as `17.0`; `17.batch` and `17.extern` are the scheduler's own."""
 
@@ -51,7 +53,7 @@ def ending_of(question: Question) -> Ending:
         if alive_at > verdict.proof_at:
             return Ending(answer=Answer.NO, reason="it made progress after the hang", kind=verdict.proof)
         return Ending(answer=Answer.YES, reason="the attempt hangs, and that is confirmed", kind=verdict.proof)
-    return _after_a_death(question, verdict.proof, max(verdict.proof_at, alive_at), progress.as_of)
+    return _after_a_death(question, verdict.proof, verdict.proof_at, alive_at, progress.as_of)
 
 
 def _script_goes_on(job: JobView) -> bool:
@@ -64,12 +66,19 @@ def _script_goes_on(job: JobView) -> bool:
     return bool(steps) and all(step.state.is_over for step in steps)
 
 
-def _after_a_death(question: Question, kind: EndRunning, quiet_since: datetime, seen_up_to: datetime) -> Ending:
-    limits = question.limits
+def _after_a_death(
+    question: Question, kind: EndRunning, proof_at: datetime, alive_at: datetime, seen_up_to: datetime
+) -> Ending:
+    """A death counts once nothing was heard since; a job that went on long after it did not die of it."""
+    limits, quiet_since = question.limits, max(proof_at, alive_at)
     median_s = (question.progress.median_step_s if question.progress else None) or 0.0
     need_s = max(limits.dead_rank_min_s, limits.dead_rank_medians * median_s)
     quiet_s = (seen_up_to - quiet_since).total_seconds()
     what = "a node is lost" if kind is EndRunning.NODE_LOST else "a process is dead"
+    lived_s = (alive_at - proof_at).total_seconds()
+    if lived_s >= max(need_s, OUTLIVED_S):
+        reason = f"{what}, but it made progress for {lived_s:.0f} s after that"
+        return Ending(answer=Answer.NO, reason=reason, kind=kind)
     if quiet_s >= need_s:
         return Ending(answer=Answer.YES, reason=f"{what}, and there was no progress for {need_s:.0f} s", kind=kind)
     reason = f"{what}, but it takes {need_s:.0f} s without progress to be sure"
