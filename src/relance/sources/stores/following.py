@@ -117,6 +117,7 @@ class Following:
         """Take lines of a sample, which count up to a time; what waits of an earlier one has had its time."""
         self._samples = lines
         self.sampled_to_ns = to_ns
+        self.own.heard = self.own.heard or bool(lines)
 
     def read(self, now: datetime) -> Reading:
         """What is there and was not delivered, within the budget of one read."""
@@ -174,9 +175,11 @@ class Following:
     def _coverage(self) -> tuple[Coverage, ...]:
         name = self._settings.name
         entries = [self._entry(name, self.own, "no line of this job was found: see that the label of jobs is right")]
+        if not self.own.heard and not self.sampled_to_ns:
+            entries = [_unknown_where_filtered(entries[0], self.own)]
         if self.kernel is not None:
             kernel = self._entry(f"{name} kernel logs", self.kernel, "no kernel line of its nodes was found")
-            entries.append(replace(kernel, scope=Scope.KERNEL))
+            entries.append(replace(_unknown_where_filtered(kernel, self.kernel), scope=Scope.KERNEL))
         return tuple(entries)
 
     def _entry(self, source: str, track: Track, silent: str) -> Coverage:
@@ -191,3 +194,11 @@ class Following:
 
     def _place(self, labels: Mapping[str, str]) -> tuple[str | None, int | None]:
         return self._labels.node_of(labels, self.assignment.nodes), self._labels.rank_of(labels)
+
+
+def _unknown_where_filtered(entry: Coverage, track: Track) -> Coverage:
+    """Of lines that few logs ever have none may have come although all of the log is in the store."""
+    if entry.sight is not Sight.MISSING or not track.is_filtered:
+        return entry
+    note = "none of the lines that rules ask for has come, so it is not known whether any would"
+    return replace(entry, sight=Sight.UNKNOWN, note=note)

@@ -172,6 +172,7 @@ class Gathering:
             # who was left out once has a gap until the next look, whatever room there is by now
             fed = [seat for seat in batch.seats if reach[seat] >= since and (is_first or seat.following.has_room)]
             for seat in fed:
+                seat.track.is_filtered = bool(batch.lines)
                 sizes[seat] = sizes.get(seat, 0) + len(found.get(seat, ()))
                 reach[seat] = await self._take(batch, seat, found.get(seat, []), (since, end, sure_ns), run)
                 _mark_read(seat.track, reach[seat], now_ns, sure_ns)

@@ -76,6 +76,8 @@ class Track:
         """Whether it is asked for by itself, because it has so many lines that others would wait for them."""
         self.heard = False
         """Whether it has ever had a line."""
+        self.is_filtered = False
+        """Whether only lines that are wanted were asked for: that none came says little then."""
         self.passages = Passages(begin_ns)
         """What its streams are in the middle of."""
         self.waiting_bytes = 0

@@ -377,6 +377,34 @@ async def test_a_job_without_lines_is_told_and_no_reason_to_stop() -> None:
     assert reading.seen is not None
 
 
+async def test_that_nothing_came_through_a_filter_is_not_taken_for_logs_that_are_missing() -> None:
+    wanted = Wanted(own=Prefilter(lines="step|Xid"), kernel=Prefilter(lines="Xid"), progress="step")
+    stand = Stand(SETTINGS, wanted)
+    job = stand.job()
+    stand.follow(job)
+    stand.put("tick tock")
+    stand.put_kernel("usb 1-1: new device")
+    await stand.gathering.look()
+    assert {entry.scope: entry.sight for entry in stand.read(job).coverage} == {
+        Scope.APPLICATION: Sight.UNKNOWN,
+        Scope.KERNEL: Sight.UNKNOWN,
+    }
+    await sampled(stand, Samples(stand.gathering, stand.settings, wanted), 20)
+    own = stand.read(job).coverage[0]
+    assert (own.sight, own.note) == (Sight.SEEN, "")
+
+
+async def test_a_job_of_which_no_sample_has_a_line_is_missing_though_lines_are_filtered() -> None:
+    wanted = Wanted(own=Prefilter(lines="step|Xid"), progress="step")
+    stand = Stand(replace(SETTINGS, kernel_match={}), wanted)
+    job, other = stand.job(), stand.job("18")
+    stand.follow(job, other)
+    await sampled(stand, Samples(stand.gathering, stand.settings, wanted), 20)
+    (own,) = stand.read(other).coverage
+    assert own.sight is Sight.MISSING
+    assert "label of jobs" in own.note
+
+
 async def test_a_store_with_nothing_to_ask_is_greeted() -> None:
     stand = Stand()
     assert stand.gathering.sight()[0].sight is Sight.UNKNOWN
