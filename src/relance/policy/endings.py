@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from relance.domain.advice import Answer
+from relance.domain.findings import Certainty
+from relance.domain.progress import Progress
 from relance.domain.stages import EndRunning
 from relance.domain.views import JobState, JobView
 from relance.policy.questions import Question
@@ -50,10 +52,20 @@ def ending_of(question: Question) -> Ending:
         return Ending(answer=Answer.UNKNOWN, reason=reason, kind=verdict.proof)
     alive_at = max(filter(None, (progress.step_at, progress.checkpoint_durable_at)))
     if verdict.proof is EndRunning.HANG:
-        if alive_at > verdict.proof_at:
+        if alive_at > verdict.proof_at or _stepped_since(question, progress):
             return Ending(answer=Answer.NO, reason="it made progress after the hang", kind=verdict.proof)
         return Ending(answer=Answer.YES, reason="the attempt hangs, and that is confirmed", kind=verdict.proof)
     return _after_a_death(question, verdict.proof, verdict.proof_at, alive_at, progress.as_of)
+
+
+def _stepped_since(question: Question, progress: Progress) -> bool:
+    """Whether steps were made since a hang was last confirmed, by their number: the clock of their lines may be off."""
+    told = [
+        silence.steps_seen
+        for silence in question.record.silences
+        if silence.attempt == question.incident.attempt and silence.certainty is Certainty.CONFIRMED
+    ]
+    return bool(told) and told[-1] is not None and progress.steps_seen > told[-1]
 
 
 def _script_goes_on(job: JobView) -> bool:

@@ -592,6 +592,13 @@ def test_what_is_told_only_never_asks_for_a_restart(name: str) -> None:
     assert verdict.proof is None
 
 
+@pytest.mark.parametrize("sign", list(Sign))
+def test_what_a_node_told_while_the_job_went_on_proves_nothing(sign: Sign) -> None:
+    outlived = finding(kind=FindingKind.NODE_HEALTH, certainty=Certainty.SUSPECTED, signs=frozenset({sign}))
+    verdict = attribute(case(job=RUNNING, findings=(outlived, finding(key_error(100)))))
+    assert (verdict.proof, verdict.proven_death) == (None, False)
+
+
 def test_an_attempt_that_did_not_resume_is_not_restarted_when_it_fails_later() -> None:
     lost = finding(kind=FindingKind.DID_NOT_RESUME, symptom="did_not_resume")
     running = attribute(case(job=RUNNING, findings=(lost,)))
