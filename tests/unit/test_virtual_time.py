@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -55,3 +56,22 @@ def test_the_wall_clock_steps_and_the_monotonic_one_does_not() -> None:
 def test_a_wait_that_nothing_ends_is_an_error_and_not_a_test_that_hangs() -> None:
     with pytest.raises(NothingWillHappenError):
         run_virtual(asyncio.Event().wait(), VirtualTime(START))
+
+
+def test_no_time_passes_while_a_thread_is_said_to_be_at_work() -> None:
+    time = VirtualTime(START)
+    gate, working = threading.Event(), True
+
+    async def main() -> None:
+        nonlocal working
+        await asyncio.gather(asyncio.to_thread(gate.wait, 10), asyncio.to_thread(gate.set))
+        working = False
+        assert time.now() == START
+        await asyncio.sleep(60)
+        working = True  # the loop ends its threads
+
+    async def both() -> None:
+        await asyncio.gather(main(), asyncio.sleep(1))
+
+    run_virtual(both(), time, lambda: working)
+    assert time.now() == START + timedelta(seconds=60)
