@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Final, Protocol
+
+MARKER: Final = "relance-marker"
+"""The name of the job, and the word with which its line begins."""
 
 
 class MarkerJob(Protocol):

@@ -17,9 +17,10 @@ import yaml
 from click.testing import CliRunner, Result
 
 from relance.cli.main import main
-from relance.controllers.slurm.markers import NAME, SlurmMarkerJob
+from relance.controllers.slurm.markers import SlurmMarkerJob
 from relance.controllers.slurm.settings import SlurmSettings
 from relance.ports.clocks import SystemClock
+from relance.ports.markers import MARKER
 from relance.simulation.private_slurm import RunningCluster
 from relance.slurm.running import Commands
 from relance.testing.processes import Program, Running
@@ -72,7 +73,7 @@ def rows(told: Result) -> dict[tuple[str, str], dict[str, str]]:
 
 def ours(cluster: RunningCluster) -> str:
     """Our jobs in the queue."""
-    return cluster.must("root", ["squeue", "--noheader", f"--name={NAME}", "--format=%i %T"]).strip()
+    return cluster.must("root", ["squeue", "--noheader", f"--name={MARKER}", "--format=%i %T"]).strip()
 
 
 def test_a_marker_goes_through_slurm_files_and_store(

@@ -13,12 +13,13 @@ from relance.bootstrap.proofs.node_names import node_of, template_for
 from relance.bootstrap.proofs.rows import Level, Row
 from relance.config.sources import LogStoreSettings
 from relance.domain.views import JobState, JobView
+from relance.ports.markers import MARKER
 from relance.recovery import wordings
 from relance.sources.templates import job_value
 
 SKEW_S = 2.0
 """Clocks that are kept in step differ by less."""
-_LINE = re.compile(rb"relance-marker ([0-9a-f]{8,64}) (\d{9,11}(?:\.\d{1,9})?)(?: (\S{1,200}))?")
+_LINE = re.compile(MARKER.encode() + rb" ([0-9a-f]{8,64}) (\d{9,11}(?:\.\d{1,9})?)(?: (\S{1,200}))?")
 
 
 class Written(NamedTuple):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from relance.controllers.local.connections import Connection
 from relance.controllers.local.schedulers import SOCKET_NAME
+from relance.ports.markers import MARKER
 from relance.ports.schedulers import SchedulerSilentError
 
 _ANSWER_S = 5.0
@@ -21,9 +22,9 @@ class LocalMarkerJob:
         self._output = {"output": output} if output else {}
 
     async def submit(self, mark: str, give_up_s: float) -> str:
-        line = f'printf "relance-marker {mark} %s %s\\n" "$(date +%s.%N)" "$NODE_NAME"'
+        line = f'printf "{MARKER} {mark} %s %s\\n" "$(date +%s.%N)" "$NODE_NAME"'
         answer = await self._connection.ask(
-            "submit", _ANSWER_S, name="relance-marker", nodes=1, argv=["/bin/sh", "-c", line], requeue=False,
+            "submit", _ANSWER_S, name=MARKER, nodes=1, argv=["/bin/sh", "-c", line], requeue=False,
             comment="relance:off", **self._partition, **self._output,
         )  # fmt: skip
         job_id = answer.get("job_id")

@@ -6,13 +6,13 @@ import re
 
 from relance.controllers.slurm.inspections import ANSWER_S
 from relance.controllers.slurm.settings import SlurmSettings
+from relance.ports.markers import MARKER
 from relance.ports.schedulers import SchedulerRefusedError, SchedulerSilentError
 from relance.slurm import commands
 from relance.slurm.errors import RefusedError, SlurmError, UnknownJobError
 from relance.slurm.parsing.replies import checked
 from relance.slurm.running import run
 
-NAME = "relance-marker"
 _MARK = re.compile(r"[0-9a-f]{8,64}\Z", re.ASCII)
 _PARTITION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z", re.ASCII)
 _LIMIT_MIN = 1
@@ -66,9 +66,9 @@ def submission(mark: str, give_up_s: float, *, partition: str = "", output: str 
     if output and (not output.startswith("/") or "\n" in output):
         raise SchedulerRefusedError("the output should be an absolute path")
     deadline_s = int(give_up_s) + 60 * _LIMIT_MIN
-    line = f'printf "{NAME} {mark} %s %s\\n" "$(date +%s.%N)" "$SLURMD_NODENAME"'
+    line = f'printf "{MARKER} {mark} %s %s\\n" "$(date +%s.%N)" "$SLURMD_NODENAME"'
     return (
-        "sbatch", "--parsable", f"--job-name={NAME}", "--comment=relance:off", "--no-requeue", "--nodes=1",
+        "sbatch", "--parsable", f"--job-name={MARKER}", "--comment=relance:off", "--no-requeue", "--nodes=1",
         "--ntasks=1", f"--time={_LIMIT_MIN}", f"--deadline=now+{deadline_s}",
         *((f"--partition={partition}",) if partition else ()),
         *((f"--output={output}",) if output else ()),
