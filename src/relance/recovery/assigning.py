@@ -19,7 +19,6 @@ def assignment(
 ) -> Assignment:
     """How to follow a job's current attempt."""
     key = AttemptKey(job=record.job, restart_count=view.restart_count)
-    kernel = tuple((node, rules.kernel_log.replace("{node}", node)) for node in view.nodes) if rules.kernel_log else ()
     earlier = [
         item for other, item in progress.items() if other.job == key.job and other.restart_count < view.restart_count
     ]
@@ -31,7 +30,7 @@ def assignment(
         owner_uid=view.owner_uid,
         nodes=view.nodes,
         log_paths=view.log_paths,
-        kernel_logs=kernel,
+        kernel_logs=rules.kernel_logs_of(view.nodes),
         ranks_per_node=view.ranks_per_node,
         progress_pattern=view.wish.progress or rules.progress_pattern(view.partition),
         started_at=view.started_at,

@@ -53,7 +53,7 @@ def kernel_logs_of(record: JobRecord, attempt: AttemptKey, rules: ClusterRules) 
     """The paths of the kernel logs of an attempt's nodes; empty where the site names none."""
     known = record.attempt(attempt)
     nodes = known.nodes if known is not None else ()
-    return frozenset(rules.kernel_log.replace("{node}", node) for node in nodes) if rules.kernel_log else frozenset()
+    return frozenset(path for _, path in rules.kernel_logs_of(nodes))
 
 
 def _worst(entries: Iterable[Coverage]) -> Sight:

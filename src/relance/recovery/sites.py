@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import tzinfo
 
@@ -36,6 +37,10 @@ class ClusterRules:
     def covers(self, partition: str) -> bool:
         """Whether the opt-in rule covers jobs of this partition; where a job names several, of each of them."""
         return self.opted_in is None or frozenset(partition.split(",")) <= self.opted_in
+
+    def kernel_logs_of(self, nodes: Sequence[str]) -> tuple[tuple[str, str], ...]:
+        """Each of these nodes with the path of its kernel log; nothing where the site names none."""
+        return tuple((node, self.kernel_log.replace("{node}", node)) for node in nodes) if self.kernel_log else ()
 
     def progress_pattern(self, partition: str) -> str | None:
         """The site's progress pattern for a partition."""

@@ -37,13 +37,12 @@ def wanted_job(view: JobView, rules: ClusterRules) -> WantedJob:
 
 def assignment_of(view: JobView, cluster: str, rules: ClusterRules) -> Assignment:
     """How the watcher follows it, without what only the server's history tells."""
-    kernel = tuple((node, rules.kernel_log.replace("{node}", node)) for node in view.nodes) if rules.kernel_log else ()
     return Assignment(
         attempt=view.attempt_key(cluster),
         owner_uid=view.owner_uid,
         nodes=view.nodes,
         log_paths=view.log_paths,
-        kernel_logs=kernel,
+        kernel_logs=rules.kernel_logs_of(view.nodes),
         ranks_per_node=view.ranks_per_node,
         started_at=view.started_at,
         ended_at=view.ended_at,
