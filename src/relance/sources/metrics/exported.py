@@ -15,8 +15,10 @@ from relance.sources.metrics.clients import MetricClient
 from relance.sources.metrics.settings import ProgressSeries
 from relance.sources.templates import job_value
 
-_OLDEST_S = 60.0
+OLDEST_S = 60.0
 """Older samples are of jobs that export no longer; nobody else is to wait for them."""
+_HIGHEST_STEP = 1e15
+"""A float counts no further; no training does."""
 _VALUE, _AT = "value", "at"
 
 
@@ -39,6 +41,7 @@ class ExportedProgress:
         self._jobs: dict[str, AttemptKey] = {}
         self._starts: dict[AttemptKey, float] = {}
         self._known: dict[AttemptKey, _Known] = {}
+        self._sampled: dict[AttemptKey, float] = {}
         self._now = 0.0
         self.age_s = 0.0
         """How old the oldest of the last samples was: a silence of steps is known only up to then."""
@@ -57,13 +60,20 @@ class ExportedProgress:
                 self._known[attempt] = _Known(left.step, left.at, is_of_before=True)
         followed = {each.attempt for each in assignments}
         self._known = {attempt: known for attempt, known in self._known.items() if attempt in followed}
+        self._sampled = {attempt: at for attempt, at in self._sampled.items() if attempt in followed}
+
+    @property
+    def newest_at(self) -> float | None:
+        """The time of the newest sample that was ever seen of those followed now, in seconds since 1970."""
+        return max(self._sampled.values(), default=None)
 
     async def look(self, at: float | None) -> dict[AttemptKey, StepSeen]:
         """The attempts that have made a step since the last look. Raises StoreError."""
         if not self._series.step:
             return {}
         steps = await self._read(self._series.step, at, timed=True)
-        self.age_s = min(max((self._now - at for _, at in steps.values()), default=0.0), _OLDEST_S)
+        self.age_s = min(max((self._now - at for _, at in steps.values()), default=0.0), OLDEST_S)
+        self._sampled |= {attempt: at for attempt, (_, at) in steps.items()}
         others = {
             field: {attempt: value for attempt, (value, _) in (await self._read(name, at, timed=False)).items()}
             for field, name in (
@@ -84,7 +94,7 @@ class ExportedProgress:
     def _mark(
         self, attempt: AttemptKey, value: float, at: float, others: Mapping[str, float | None]
     ) -> StepSeen | None:
-        if not math.isfinite(value) or value < 0 or at < self._starts.get(attempt, math.inf):
+        if not 0 <= value <= _HIGHEST_STEP or at < self._starts.get(attempt, math.inf):
             return None  # no number, or what an earlier attempt of the job left behind
         step, before = int(value), self._known.get(attempt)
         if before is not None and (step == before.step or at <= before.at):
@@ -114,7 +124,7 @@ class ExportedProgress:
         found: dict[AttemptKey, dict[str, float]] = {}
         for labels, value in zip(answer.labels, answer.values, strict=True):
             attempt = self._jobs.get(labels.get(label, ""))
-            if attempt is not None:
+            if attempt is not None and (not timed or math.isfinite(value)):
                 found.setdefault(attempt, {})[labels.get(ASK_LABEL, _VALUE)] = value
         now = self._now = answer.at or 0.0
         return {
