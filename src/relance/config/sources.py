@@ -105,6 +105,28 @@ class LogStoreSettings(StoreSettings):
     """Whether the store leaves out lines that no rule and no progress could need. It costs the store time (half a
     megabyte of log a second and core, as measured); without it all lines of followed jobs travel."""
 
+    @model_validator(mode="after")
+    def _tells_kernels_from_jobs(self) -> Self:
+        if not self.job_label:
+            message = "needs a job_label: the label by which lines are known to be a job's"
+            raise ValueError(message)
+        taken = ({self.job_label, self.node_label} - {""}) & (self.match.keys() | self.kernel_match.keys())
+        if taken:
+            message = f"has one value for {min(taken)}, which is to name many: leave it out of match and kernel_match"
+            raise ValueError(message)
+        if not self.kernel_match:
+            return self
+        if not self.node_label:
+            message = "has a kernel_match and no node_label, by which kernel lines are known to be a node's"
+            raise ValueError(message)
+        if self.kernel_match.items() <= self.match.items():
+            message = (
+                "kernel_match has nothing beside match, so what jobs write would count as what kernels say: "
+                "name a label that kernel logs alone have"
+            )
+            raise ValueError(message)
+        return self
+
     @field_validator("job_value")
     @classmethod
     def _names_the_job(cls, text: str) -> str:

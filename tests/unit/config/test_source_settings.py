@@ -44,6 +44,9 @@ def test_several_stores_are_named_by_kind_or_name(tmp_path: Path) -> None:
     assert [type(source) for source in cluster.logs] == [FilesSettings, LogStoreSettings, LogStoreSettings]
 
 
+_LOKI = {"kind": "loki", "url": "http://x"}
+
+
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
@@ -66,6 +69,20 @@ def test_several_stores_are_named_by_kind_or_name(tmp_path: Path) -> None:
         ),
         pytest.param({"metrics": [{"url": "http://x", "password_file": "/p"}]}, "no user", id="password of nobody"),
         pytest.param({"metrics": [{"url": "https://x", "cert_file": "/c"}]}, "together", id="half a certificate"),
+        pytest.param(
+            {"metrics": [{"url": "http://x", "progress": {"job_value": "{job}"}}]}, "{raw_id}", id="no job in a series"
+        ),
+        pytest.param({"logs": [_LOKI | {"job_label": ""}]}, "job_label", id="lines of nobody"),
+        pytest.param(
+            {"logs": [_LOKI | {"kernel_match": {"unit": "kernel"}, "node_label": ""}]}, "node_label", id="no node"
+        ),
+        pytest.param(
+            {"logs": [_LOKI | {"match": {"cluster": "alpha", "dc": "x"}, "kernel_match": {"cluster": "alpha"}}]},
+            "kernel logs alone",
+            id="what jobs write as what kernels say",
+        ),
+        pytest.param({"logs": [_LOKI | {"match": {"job_id": "7"}}]}, "leave it out", id="one job for all"),
+        pytest.param({"logs": [_LOKI | {"kernel_match": {"node": "n1"}}]}, "leave it out", id="one node for all"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_with_what_mends_it(
