@@ -202,7 +202,7 @@ class Exchange:
         return text[:_SAID_CHARS] or "nothing"
 
     def _refusal(self, status: int, body: bytes, retry_after: str) -> StoreError:
-        said = f"{self.host} answered HTTP {status}: {self._said(body)}"
+        said = f"{self.host} answered HTTP {status}" + (f": {self._said(body)}" if body.strip() else "")
         if status == _BUSY:
             return StoreBusyError(said, _again_in_s(retry_after))
         if status >= _SERVER_ERRORS_FROM:

@@ -34,3 +34,14 @@ async def test_a_busy_store_is_left_alone_for_as_long_as_it_asks_within_bounds(r
 def test_an_error_is_told_with_what_mends_it_where_that_is_known() -> None:
     assert StoreAwayError("it is away", "start it").told == "it is away; start it"
     assert StoreAwayError("it is away").told == "it is away"
+
+
+@pytest.mark.parametrize(("body", "said"), [(b"no room", "HTTP 503: no room"), (b" \n", "HTTP 503"), (b"", "HTTP 503")])
+async def test_what_a_store_says_of_its_trouble_is_told_and_silence_is_not(body: bytes, said: str) -> None:
+    with scripted_store() as store:
+        store.answer = lambda _query, _over: Reply(body=body, status=503)
+        exchange = Exchange(ExchangeSettings(url=store.url))
+        with pytest.raises(StoreAwayError) as caught:
+            await exchange.post("/api/v1/query", {"query": "up"})
+        await exchange.close()
+    assert str(caught.value).endswith(f" answered {said}")
