@@ -7,6 +7,7 @@ about what ended it: where there is too little room the job runs on the node all
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
 
 from relance.attribution.explanations import Explanation
@@ -16,6 +17,9 @@ from relance.domain.faults import Remedy
 from relance.domain.findings import FindingKind
 from relance.domain.verdicts import CaseFile, Strength, Suspect
 
+_FEW = 0.25
+"""What more than this share of an attempt's nodes show is how the site is made, and no node's own."""
+
 
 def isolated(case: CaseFile, best: Explanation) -> tuple[Suspect, ...]:
     """The nodes of the attempt that are to be left out beside those that are suspect already, the first sign of each.
@@ -24,8 +28,13 @@ def isolated(case: CaseFile, best: Explanation) -> tuple[Suspect, ...]:
     """
     known = {suspect.node for suspect in best.suspects}
     found: dict[str, Suspect] = {}
+    shown: dict[str, set[str]] = defaultdict(set)
     for finding in case.findings:
-        if finding.kind is not FindingKind.NODE_HEALTH:
+        if finding.kind is FindingKind.NODE_HEALTH:
+            shown[finding.symptom] |= {hit.node for hit in finding.hits if hit.node is not None} | set(finding.isolate)
+    most = max(1.0, _FEW * len(case.nodes))
+    for finding in case.findings:
+        if finding.kind is not FindingKind.NODE_HEALTH or len(shown[finding.symptom]) > most:
             continue
         for node in finding.isolate:
             if node in case.nodes and node not in known:

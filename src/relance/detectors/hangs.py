@@ -59,6 +59,8 @@ class HangState:
     signs: frozenset[Sign] = frozenset()
     like_a_save: frozenset[Sign] = frozenset()
     silent: frozenset[str] = frozenset()
+    troubled: frozenset[str] = frozenset()
+    """Nodes that told of faults of their own."""
     is_debugged: bool = False
     """Whether a trace shows somebody at work in a rank with a debugger."""
     hits: tuple[RuleHit, ...] = ()
@@ -110,6 +112,7 @@ def _after_step(state: HangState, seen: StepSeen, progress: Progress) -> HangSta
         signs=frozenset() if over else state.signs,
         like_a_save=frozenset() if over else state.like_a_save,
         silent=frozenset() if over else state.silent,
+        troubled=frozenset() if over else state.troubled,
         is_debugged=state.is_debugged and not over,
         hits=() if over else state.hits,
         standstill=NONE,
@@ -134,11 +137,13 @@ def _after_hit(state: HangState, hit: RuleHit, watched: Watched) -> HangState:
     doubtful = is_like_a_pause(hit, watched)
     known = any(position_of(each) == position_of(hit) and each.rank == hit.rank for each in state.hits)
     silent = {node} if node is not None and Sign.NODE_SILENT in signs else frozenset()
+    troubled = {node} if node is not None and (of_host or Sign.DEVICE in signs) else frozenset()
     return replace(
         state,
         signs=state.signs | signs,
         like_a_save=state.like_a_save | (signs - state.signs) if doubtful else state.like_a_save - signs,
         silent=state.silent | silent if len(state.silent) < SILENT_AT_MOST else state.silent,
+        troubled=state.troubled | troubled if len(state.troubled) < SILENT_AT_MOST else state.troubled,
         hits=state.hits if known or len(state.hits) >= HITS_AT_MOST else (*state.hits, hit),
         steps_since_sign=0,
     )
@@ -249,7 +254,7 @@ def _finding(state: HangState, now: datetime, watched: Watched, progress: Progre
     passing = not signs and not state.lasting
     names = ",".join(sorted(sign.value for sign in signs)) or ("" if passing else "lasting")
     naming = [hit for hit in state.hits if not is_like_a_pause(hit, watched)]
-    odd = odd_nodes(naming, state.standstill.odd, watched) if progress.steps_seen else ()
+    odd = odd_nodes(naming, state.standstill.odd, watched, len(state.troubled)) if progress.steps_seen else ()
     shown = next((hit for hit in state.hits if watched.signs_of(hit) & signs), None)
     parts = (_said(state, now, progress, signs), said(shown) if shown else "", words(odd, state.standstill.odd))
     return Finding(

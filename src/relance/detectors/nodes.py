@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from relance.detectors.evidence import position_of, said, time_of
+from relance.detectors.oddities import is_few
 from relance.detectors.watched import Watched
 from relance.domain.faults import FaultDomain, RestartHint, Role, Scope, SuspectKind
 from relance.domain.findings import Certainty, Finding, FindingKind, RuleHit, Sign
@@ -22,6 +23,7 @@ STEPS_AFTER: Final = 2
 FINDINGS_AT_MOST: Final = 16
 OF_A_SYMPTOM: Final = 4
 """So many nodes are told of with one symptom: what more of them show is nobody's in particular."""
+SEEN_AT_MOST: Final = 512
 _OF_A_NODE: Final = (SuspectKind.SELF, SuspectKind.BOTH)
 _DOMAINS: Final = (FaultDomain.HARDWARE, FaultDomain.INTERCONNECT, FaultDomain.SYSTEM, FaultDomain.STORAGE)
 _ROLES: Final = (Role.ROOT, Role.MAYBE, Role.CONTEXT)
@@ -29,13 +31,17 @@ _ROLES: Final = (Role.ROOT, Role.MAYBE, Role.CONTEXT)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeState:
-    """Signs that wait for the steps that follow them; `told` are nodes and symptoms of which it was told."""
+    """Signs that wait for the steps that follow them; `told` are nodes and symptoms of which it was told.
+
+    `seen` are all nodes and symptoms, up to `SEEN_AT_MOST`: what many nodes show is nobody's in particular.
+    """
 
     version: int = 1
     waiting: tuple[RuleHit, ...] = ()
     highest_step: int | None = None
     steps: int = 0
     told: frozenset[str] = frozenset()
+    seen: frozenset[str] = frozenset()
 
 
 def step(
@@ -51,7 +57,7 @@ def step(
     state = replace(state, highest_step=observation.step, steps=state.steps + 1)
     if not state.waiting or state.steps < STEPS_AFTER:
         return state, ()
-    findings = tuple(_finding(hit, watched, progress) for hit in state.waiting)
+    findings = tuple(_finding(hit, watched, progress, few=_is_few(state, hit, watched)) for hit in state.waiting)
     told = state.told | {_key(hit) for hit in state.waiting}
     return replace(state, waiting=(), told=told), findings
 
@@ -63,7 +69,11 @@ def calls_for_isolation(hit: RuleHit, watched: Watched) -> bool:
 
 
 def _after_hit(state: NodeState, hit: RuleHit, watched: Watched) -> NodeState:
-    if not _is_wanted(hit, watched) or hit.node not in watched.nodes or _key(hit) in state.told:
+    if not _is_wanted(hit, watched) or hit.node not in watched.nodes:
+        return state
+    if len(state.seen) < SEEN_AT_MOST and _key(hit) not in state.seen:
+        state = replace(state, seen=state.seen | {_key(hit)})
+    if _key(hit) in state.told:
         return state
     if any(_key(each) == _key(hit) for each in state.waiting):
         return state
@@ -85,8 +95,13 @@ def _key(hit: RuleHit) -> str:
     return f"{hit.node} {hit.symptom}"
 
 
-def _finding(hit: RuleHit, watched: Watched, progress: Progress) -> Finding:
-    isolate = (str(hit.node),) if calls_for_isolation(hit, watched) else ()
+def _is_few(state: NodeState, hit: RuleHit, watched: Watched) -> bool:
+    """Whether few nodes of the attempt show what this one shows: a state of all of them is how the site is made."""
+    return is_few(sum(key.endswith(f" {hit.symptom}") for key in state.seen), watched)
+
+
+def _finding(hit: RuleHit, watched: Watched, progress: Progress, *, few: bool) -> Finding:
+    isolate = (str(hit.node),) if few and calls_for_isolation(hit, watched) else ()
     later = "; it is left out of the next attempt if this one ends badly" if isolate else ""
     return Finding(
         id=stable_id("f", watched.attempt, NAME, _key(hit), position_of(hit)),

@@ -14,9 +14,12 @@ from relance.domain.observations import Activity, OddDevice
 AT_MOST: Final = 4
 """So many nodes are named."""
 _OF_A_HOST: Final = frozenset({Sign.KERNEL, Sign.DEVICE, Sign.NODE_DOWN})
-"""What a host says of itself counts however many hosts say so; the others only where few are named."""
+"""What a host says of itself counts unless most hosts say so; the others only where few are named."""
+_OF_ITSELF: Final = frozenset({Sign.KERNEL, Sign.DEVICE})
 _NAMING: Final = _OF_A_HOST | {Sign.NODE_SILENT, Sign.COLLECTIVE, Sign.STACKS}
 _FEW: Final = 0.25
+_CROWD: Final = 8
+_BOTH_ENDS: Final = 2
 _SAID: Final = {
     Sign.KERNEL: "its kernel tells of a fault",
     Sign.DEVICE: "its metrics tell of a fault",
@@ -38,8 +41,18 @@ def is_few(nodes: int, watched: Watched) -> bool:
     return 0 < nodes <= max(1.0, _FEW * len(watched.nodes))
 
 
-def odd_nodes(hits: Iterable[RuleHit], devices: Iterable[OddDevice], watched: Watched) -> tuple[OddNode, ...]:
-    """The nodes that stand out, those by most signs first; few, or none. Words of the job itself name none."""
+def is_crowd(nodes: int, watched: Watched) -> bool:
+    """Whether so many nodes tell of a fault of their own that it is one of what they share, such as their network."""
+    return nodes > _BOTH_ENDS and (nodes >= _CROWD or 2 * nodes >= len(watched.nodes))
+
+
+def odd_nodes(
+    hits: Iterable[RuleHit], devices: Iterable[OddDevice], watched: Watched, troubled: int = 0
+) -> tuple[OddNode, ...]:
+    """The nodes that stand out, those by most signs first; few, or none. Words of the job itself name none.
+
+    `troubled` is how many nodes told of faults of their own.
+    """
     named: dict[Sign, set[str]] = defaultdict(set)
     for hit in hits:
         node = watched.node_of(hit)
@@ -47,7 +60,14 @@ def odd_nodes(hits: Iterable[RuleHit], devices: Iterable[OddDevice], watched: Wa
             for sign in watched.signs_of(hit) & _NAMING:
                 named[sign].add(node)
     named[Sign.GPU_SIGNATURE] = {each.node for each in devices if each.node in watched.nodes}
-    telling = {sign: nodes for sign, nodes in named.items() if sign in _OF_A_HOST or is_few(len(nodes), watched)}
+    crowd = is_crowd(troubled, watched)
+    telling = {
+        sign: nodes
+        for sign, nodes in named.items()
+        if is_few(len(nodes), watched) or (sign in _OF_A_HOST and not is_crowd(len(nodes), watched))
+    }
+    if crowd:
+        telling = {sign: nodes for sign, nodes in telling.items() if sign not in _OF_ITSELF}
     found = {node: frozenset(sign for sign, ones in telling.items() if node in ones) for node in watched.nodes}
     odd = [OddNode(node=node, by=by) for node, by in found.items() if by]
     odd.sort(key=lambda each: (not each.by & _OF_A_HOST, -len(each.by), each.node))

@@ -140,3 +140,17 @@ def test_a_sign_that_calls_for_no_isolation_leaves_nobody_out() -> None:
     verdict = attribute(case(findings=(health("clock_skew", isolate=()), finding(timed_out))))
 
     assert (verdict.remedy, verdict.suspects) == (Remedy.RESTART, ())
+
+
+@pytest.mark.parametrize(("showing", "isolated"), [(1, ["n2"]), (2, []), (4, [])])
+def test_a_state_that_many_nodes_of_the_attempt_show_leaves_none_of_them_out(
+    showing: int, isolated: list[str]
+) -> None:
+    timed_out = hit(
+        "collective_timeout", 100, rank=1, domain=FaultDomain.UNKNOWN, role=Role.CASCADE, restart=RestartHint.OK
+    )
+    told = [health(node=node) for node in ("n2", "n3", "n4", "n1")[:showing]]
+
+    verdict = attribute(case(findings=(*told, finding(timed_out))))
+
+    assert [suspect.node for suspect in verdict.suspects] == isolated

@@ -216,3 +216,34 @@ def test_the_scheduler_s_words_name_a_node_that_stands_out(timeline: Timeline) -
 
     (found,) = [each for _, each in timeline.findings if each.certainty is Certainty.CONFIRMED]
     assert [odd.node for odd in found.odd] == ["n3"]
+
+
+def test_a_fault_that_most_nodes_tell_of_is_of_what_they_share_and_names_none(timeline: Timeline) -> None:
+    last = timeline.steps(1, 20, 0.0)
+    for node in NODES[:5]:
+        timeline.see(hit(last, "metric-xid", node=node, file=f"prometheus/{node}"))
+    confirmed_after(timeline, last, 600.0, None)
+
+    (found,) = [each for _, each in timeline.findings if each.certainty is Certainty.CONFIRMED]
+    assert found.odd == ()
+
+
+def test_however_many_devices_of_the_first_nodes_tell_first_a_crowd_is_one(timeline: Timeline) -> None:
+    last = timeline.steps(1, 20, 0.0)
+    for node in NODES:
+        for device in range(8):
+            timeline.see(hit(last, "metric-xid", node=node, file=f"prometheus/{node}/{device}"))
+    confirmed_after(timeline, last, 600.0, None)
+
+    (found,) = [each for _, each in timeline.findings if each.certainty is Certainty.CONFIRMED]
+    assert found.odd == ()
+
+
+def test_the_two_ends_of_a_link_are_both_named(timeline: Timeline) -> None:
+    last = timeline.steps(1, 20, 0.0)
+    for node in NODES[2:4]:
+        timeline.see(hit(last, "metric-xid", node=node, file=f"prometheus/{node}"))
+    confirmed_after(timeline, last, 600.0, None)
+
+    (found,) = [each for _, each in timeline.findings if each.certainty is Certainty.CONFIRMED]
+    assert [odd.node for odd in found.odd] == ["n3", "n4"]

@@ -171,6 +171,19 @@ def test_a_symptom_of_all_nodes_is_told_of_a_few() -> None:
     assert [found.hits[0].node for _, found in timeline.findings] == ["n0", "n1", "n2", "n3", "n7"]
 
 
+@pytest.mark.parametrize(("showing", "isolated"), [(1, 1), (4, 4), (25, 4), (26, 0), (100, 0)])
+def test_a_state_of_many_nodes_is_how_a_site_is_made_and_leaves_none_out(showing: int, isolated: int) -> None:
+    timeline = _nodes()
+    nodes = tuple(f"n{number}" for number in range(100))
+    timeline.watched = replace(timeline.watched, nodes=nodes, isolating=frozenset({"metric-pcie"}))
+    timeline.steps(1, 5, 0.0)
+    for node in nodes[:showing]:
+        timeline.see(_metric(3.0, "pcie", node=node))
+    timeline.steps(6, 20, 3.5)
+
+    assert sum(len(found.isolate) for _, found in timeline.findings) == isolated
+
+
 def test_no_more_is_told_than_anybody_reads() -> None:
     timeline = _nodes()
     for number in range(50):
