@@ -7,13 +7,14 @@ from datetime import datetime, timedelta
 
 from relance.domain import events as e
 from relance.domain import records
-from relance.domain.advice import ActionKind
+from relance.domain.advice import ActionKind, Advice
+from relance.domain.findings import Certainty, Finding, FindingKind, Sign
 from relance.domain.keys import AttemptKey
 from relance.domain.records import ClusterRecord, JobRecord, Record
 from relance.domain.stages import Stage
 from relance.domain.streams import Recorded, Stream
 from relance.domain.twins import twins
-from relance.domain.views import JobState, JobView
+from relance.domain.views import JobState, JobView, NodeState
 from relance.ports.clocks import Clock
 from relance.recovery.ordering import job_stage
 from relance.recovery.sites import Site
@@ -76,11 +77,15 @@ class Chronicle:
         self._judged = 0
         self.records: dict[Stream, Record] = {}
         self.begun: dict[AttemptKey, list[e.ActionStarted]] = {}
+        self._findings: dict[str, Finding] = {}
+        self._were_lost: set[str] = set()
+        """Nodes that the scheduler has lost at some time."""
         self._repeated: set[AttemptKey] = set()
         """Attempts that died at their launch and were started once more by the action that had started them."""
 
     async def read_on(self, limit: int = 7) -> None:
         """Read what is new, in pages, and judge it."""
+        self._were_lost |= {node.name for node in self._cluster.nodes() if node.state is NodeState.DOWN}
         while page := await self._history.follow(self._position, limit):
             for item in page:
                 assert item.position == self._position + 1, f"position {item.position} after {self._position}"
@@ -99,7 +104,9 @@ class Chronicle:
 
     def _judge(self, item: Recorded) -> None:
         event = item.event
-        if isinstance(event, e.ActionStarted):
+        if isinstance(event, e.FindingReported):
+            self._findings[event.finding.id] = event.finding
+        elif isinstance(event, e.ActionStarted):
             self._judge_beginning(item, event)
         elif isinstance(event, e.AdviceIssued):
             attempt, record = event.advice.attempt, self.records[item.stream]
@@ -109,6 +116,26 @@ class Chronicle:
             begun = self.begun.get(attempt)
             again = event.advice.may_begin and not incident.is_parked
             assert not (begun and again), f"new advice on {attempt}, on which an action had begun"
+            self._judge_exclusions(event.advice)
+
+    def _judge_exclusions(self, advice: Advice) -> None:
+        """Few nodes are left out, and none that nothing but words tells of."""
+        assert len(advice.exclude) <= self._site.rules(advice.attempt.job.cluster).limits.exclusions.per_decision
+        told = [finding for finding in self._findings.values() if finding.attempt.job == advice.attempt.job]
+        named = {odd.node for finding in told for odd in finding.odd}
+        named |= {node for finding in told for node in finding.isolate}
+        named |= {hit.node for finding in told for hit in finding.hits if hit.node is not None}
+        lost = {node.name for node in self._cluster.nodes() if node.state is NodeState.DOWN}
+        assert set(advice.exclude) <= named | lost | self._were_lost, f"{advice.exclude} left out, which nobody named"
+
+    def _judge_end(self, attempt: AttemptKey) -> None:
+        """What runs is ended for a death, a lost node or a confirmed hang, and for nothing else that was told of it."""
+        told = [finding for finding in self._findings.values() if finding.attempt == attempt]
+        hangs = [f for f in told if f.kind is FindingKind.HANG and f.certainty is Certainty.CONFIRMED]
+        deaths = [f for f in told if f.kind is FindingKind.CRASH and f.signs & {Sign.PROCESS_DEATH, Sign.NODE_DOWN}]
+        job = next((job for job in self._cluster.jobs() if job.attempt_key(self._cluster.name) == attempt), None)
+        lost = job is not None and bool(set(job.nodes) & self._were_lost)
+        assert hangs or deaths or lost, f"{attempt} ended although nothing proves that it cannot go on"
 
     def _judge_beginning(self, item: Recorded, event: e.ActionStarted) -> None:
         before = self.begun.setdefault(event.attempt, [])
@@ -129,6 +156,8 @@ class Chronicle:
         assert item.recorded_at < incident.advice.expires_at, "begun on an advice that had expired"
         kind = incident.advice.ends_running
         assert kind is None or kind in stage.end_running, "begun to end a running attempt without consent"
+        if kind is not None:
+            self._judge_end(event.attempt)
         if stage.stage is Stage.APPROVE:
             approval = incident.approval
             assert approval is not None, "begun without an approval"

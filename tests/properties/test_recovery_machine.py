@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from relance.domain.faults import FaultDomain, RestartHint, Role, Scope, SuspectKind
-from relance.domain.findings import Certainty, Finding, FindingKind, RuleHit, Sign
+from relance.domain.findings import Certainty, Finding, FindingKind, OddNode, RuleHit, Sign
 from relance.domain.keys import AttemptKey, stable_id
 from relance.domain.stages import EndRunning, Stage
 from relance.domain.views import Hold, JobState, JobView, NodeState
@@ -107,7 +107,9 @@ class RecoveryMachine(RuleBasedStateMachine):
         else:
             self.world.cluster.end(job.raw_id, state, exit_code=0 if state is JobState.COMPLETED else 1)
 
-    @rule(pick=PICK, freezes=st.booleans(), kind=st.sampled_from(["crash", "suspected", "confirmed", "cold"]))
+    @rule(pick=PICK, freezes=st.booleans(), kind=st.sampled_from([
+        "crash", "suspected", "confirmed", "cold", "passing", "odd", "slowdown", "divergence", "node_health",
+    ]))  # fmt: skip
     def something_is_found(self, pick: int, freezes: bool, kind: str) -> None:
         job = self._job(pick, JobState.RUNNING)
         if job is None:
@@ -115,7 +117,10 @@ class RecoveryMachine(RuleBasedStateMachine):
         key = job.attempt_key(CLUSTER)
         if freezes:
             self.world.frozen.setdefault(key, self.world.clock.now())
-        self.world.findings.append(self._crash(job, pick) if kind == "crash" else self._finding(key, kind))
+        found = self._crash(job, pick) if kind == "crash" else self._finding(key, kind)
+        if kind in ("odd", "node_health"):
+            found = self._of_node(found, job, pick)
+        self.world.findings.append(found)
 
     @rule(pick=PICK, down=st.booleans())
     def a_node_changes(self, pick: int, down: bool) -> None:
@@ -310,19 +315,32 @@ class RecoveryMachine(RuleBasedStateMachine):
     def _finding(self, key: AttemptKey, kind: str) -> Finding:
         now = self.world.clock.now()
         number = next(self.world.numbers)
-        confirmed = kind in ("confirmed", "cold")
+        confirmed = kind not in ("suspected", "passing", "node_health", "crash")
+        kinds = {"cold": FindingKind.DID_NOT_RESUME, "slowdown": FindingKind.SLOWDOWN,
+                 "divergence": FindingKind.DIVERGENCE, "node_health": FindingKind.NODE_HEALTH}  # fmt: skip
+        symptoms = {"cold": "did_not_resume", "slowdown": "slowdown", "divergence": "loss_nan",
+                    "node_health": "row_remap_pending"}  # fmt: skip
         return Finding(
             id=stable_id("fnd", key, kind, number),
             attempt=key,
             detector="hang",
-            kind=FindingKind.DID_NOT_RESUME if kind == "cold" else FindingKind.HANG,
+            kind=kinds.get(kind, FindingKind.HANG),
             certainty=Certainty.CONFIRMED if confirmed else Certainty.SUSPECTED,
-            symptom="did_not_resume" if kind == "cold" else "hang",
+            symptom=symptoms.get(kind, "hang"),
             summary=kind,
             first_evidence_at=now,
             symptom_at=now,
             signs=frozenset({Sign.OWNER_LIMIT}) if kind == "confirmed" else frozenset(),
+            is_passing=kind == "passing",
         )
+
+    def _of_node(self, finding: Finding, job: JobView, pick: int) -> Finding:
+        """The same of a node: it stands out in a hang by some sign, or shows one of failing while the job goes on."""
+        node = job.nodes[pick % len(job.nodes)] if job.nodes else "node001"
+        signs = frozenset({list(Sign)[pick % len(Sign)]})
+        if finding.kind is FindingKind.HANG:
+            return replace(finding, signs=signs, odd=(OddNode(node=node, by=signs),))
+        return replace(finding, signs=signs, isolate=(node,) if pick % 2 else ())
 
     def _crash(self, job: JobView, pick: int) -> Finding:
         key, now = job.attempt_key(CLUSTER), self.world.clock.now()
