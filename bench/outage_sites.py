@@ -25,9 +25,9 @@ from relance.sources.files.settings import FileSettings
 from relance.sources.files.sources import FileSource
 from relance.sources.metrics import MetricSettings, MetricSource
 from relance.sources.metrics.settings import ProgressSeries
-from relance.sources.stores.blocks import ns_of
 from relance.sources.stores.settings import StoreSourceSettings
 from relance.sources.stores.sources import StoreSource
+from relance.sources.stores.times import ns_of
 from relance.sources.stores.wanted import Wanted, wanted_of
 from relance.testing.memory_stores import MemoryStore
 from relance.testing.virtual_time import VirtualClock, VirtualTime
@@ -270,8 +270,7 @@ class MetricSite(StoreSite):
         self._is_starved = is_starved
         self._is_fed = True
         self._steps: dict[AttemptKey, int] = {}
-        self._scraped: dict[AttemptKey, int] = {}
-        self._scraped_at = room.time.now().timestamp()
+        self._scrapes: list[tuple[float, dict[AttemptKey, int]]] = [(room.time.now().timestamp(), {})]
         _Handler.site = self
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
         self._server.daemon_threads = True
@@ -288,9 +287,9 @@ class MetricSite(StoreSite):
         self.write(attempt, f"INFO the loader took shard {name}")
         self._steps[attempt] = step
         now = self._room.time.now().timestamp()
-        if self._is_fed and now - self._scraped_at >= _SCRAPE_S:
-            self._scraped_at, self._scraped = now, dict(self._steps)
-            for each, scraped in self._scraped.items():
+        if self._is_fed and now - self._scrapes[-1][0] >= _SCRAPE_S:
+            self._scrapes.append((now, dict(self._steps)))
+            for each, scraped in self._steps.items():
                 self._room.books.export(each, self._room.time.monotonic(), scraped)
 
     def senses(self) -> Senses:
@@ -317,33 +316,29 @@ class MetricSite(StoreSite):
         self._server.shutdown()
         self._server.server_close()
 
-    def answer(self, path: str, query: str) -> object:
-        """What the store answers."""
-        now, at = self._room.time.now().timestamp(), self._scraped_at
-        is_seen = now - at <= _LOOK_BACK_S
+    def answer(self, path: str, query: str, at: float | None) -> object:
+        """What the store answers, as of a time."""
         if path.endswith("/values"):
             return [_TEMPERATURE, _STEP]
         if path.endswith("query_range") or query.endswith("]"):
             return {"resultType": "matrix", "result": []}
-        rows: list[tuple[dict[str, str], float]] = []
-        if query == "time()":
-            rows = [({}, now)]
-        elif is_seen and _STEP in query:
-            told = ((attempt.job.raw_id, value) for attempt, value in self._scraped.items())
-            rows = [
-                ({"job_id": job, ASK_LABEL: tag}, value)
-                for job, step in told
-                for tag, value in (("value", float(step)), ("at", at))
-            ]
-        elif is_seen and "timestamp(" in query and "count by" in query:
-            nodes = [node for each in self._room.assignments() for node in each.nodes]
-            rows = [
-                ({"Hostname": node, ASK_LABEL: tag}, value)
-                for node in nodes
-                for tag, value in (("at", at), ("count", 8.0))
-            ]
+        now = self._room.time.now().timestamp() if at is None else at
+        seen = [each for each in self._scrapes if now - _LOOK_BACK_S <= each[0] <= now]
+        rows = [({}, now)] if query == "time()" else _rows(query, *seen[-1], self._room) if seen else []
         result = [{"metric": labels, "value": [now, f"{value:.3f}"]} for labels, value in rows]
         return {"resultType": "vector", "result": result}
+
+
+def _rows(query: str, at: float, steps: dict[AttemptKey, int], room: Room) -> list[tuple[dict[str, str], float]]:
+    """The series that one scrape brought, as they are asked for."""
+    if _STEP in query:
+        told = {attempt.job.raw_id: {"value": float(step), "at": at} for attempt, step in steps.items()}
+        return [({"job_id": job, ASK_LABEL: tag}, row[tag]) for job, row in told.items() for tag in row]
+    if "timestamp(" in query and "count by" in query:
+        nodes = [node for each in room.assignments() for node in each.nodes]
+        asked = {"at": at, "count": 8.0}
+        return [({"Hostname": node, ASK_LABEL: tag}, asked[tag]) for node in nodes for tag in asked]
+    return []
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -354,21 +349,22 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Names."""
-        self._send("")
+        self._send("", None)
 
     def do_POST(self) -> None:
         """A query."""
         form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
-        self._send(form["query"][0])
+        self._send(form["query"][0], float(form["time"][0]) if "time" in form else None)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as the base calls it
         """Say nothing."""
 
-    def _send(self, query: str) -> None:
+    def _send(self, query: str, at: float | None) -> None:
         if self.site.is_mute:
             self.close_connection = True
             return
-        body = json.dumps({"status": "success", "data": self.site.answer(self.path.partition("?")[0], query)}).encode()
+        data = self.site.answer(self.path.partition("?")[0], query, at)
+        body = json.dumps({"status": "success", "data": data}).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))

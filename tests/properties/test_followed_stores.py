@@ -16,9 +16,9 @@ from relance.domain.keys import AttemptKey, JobKey
 from relance.domain.views import Assignment
 from relance.ports.sources import Reading
 from relance.sources.exchanges import StoreAwayError, StoreBusyError, StoreTooMuchError
-from relance.sources.stores.blocks import ns_of
 from relance.sources.stores.gathering import Gathering
 from relance.sources.stores.settings import StoreSourceSettings
+from relance.sources.stores.times import ns_of
 from relance.sources.stores.wanted import Wanted
 from relance.testing.manual_clocks import ManualClock
 from relance.testing.memory_stores import MemoryStore

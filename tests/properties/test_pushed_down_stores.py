@@ -16,9 +16,9 @@ from relance.domain.keys import AttemptKey, JobKey
 from relance.domain.observations import LogBlock
 from relance.domain.views import Assignment
 from relance.progress import ProgressReader, ReaderState
-from relance.sources.stores.blocks import ns_of
 from relance.sources.stores.gathering import Gathering
 from relance.sources.stores.settings import StoreSourceSettings
+from relance.sources.stores.times import ns_of
 from relance.sources.stores.wanted import Wanted, wanted_of
 from relance.testing.manual_clocks import ManualClock
 from relance.testing.memory_stores import MemoryStore

@@ -6,9 +6,9 @@ import pytest
 
 from relance.domain.findings import FindingKind
 from relance.domain.progress import Progress
-from relance.sources.stores.blocks import ns_of
 from relance.sources.stores.settings import StoreSourceSettings
 from relance.sources.stores.sources import StoreSource
+from relance.sources.stores.times import ns_of
 from relance.testing.memory_stores import MemoryStore
 from relance.watching.checkpoints import from_text
 from relance.watching.senses import Senses

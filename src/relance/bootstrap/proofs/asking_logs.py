@@ -26,6 +26,7 @@ from relance.ports.clocks import Clock
 from relance.progress import PatternError
 from relance.sources.exchanges import StoreError
 from relance.sources.stores.backs import Entry, LogStore, Selection
+from relance.sources.stores.times import NS_PER_S, ns_of, span_ns
 from relance.sources.templates import job_value
 
 AHEAD_S = 3600.0
@@ -44,7 +45,6 @@ _POLL_S = 1.0
 _FILTERED_S = 300.0
 _NAMED = {"raw_id": "job", "node": "node"}
 _FILTERED_LINES = 100
-_NS = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +178,7 @@ class _Asker:
                 await self._clock.sleep(_POLL_S)
                 current, now = await self._entries(wanted, since_ns), self._clock.now()
                 lags += [
-                    max(now.timestamp() - at_ns / _NS, 0.0) for at_ns, line in current if (at_ns, line) not in seen
+                    max(now.timestamp() - at_ns / NS_PER_S, 0.0) for at_ns, line in current if (at_ns, line) not in seen
                 ]
                 seen |= frozenset(current)
         except Exception as error:  # noqa: BLE001 - as above
@@ -227,7 +227,7 @@ class _Asker:
         blocks, offsets = [], dict[str, int]()
         for entry in entries:
             name = ",".join(f"{label}={value}" for label, value in sorted(entry.labels.items()))
-            data, read_at = entry.line + b"\n", datetime.fromtimestamp(entry.at_ns / _NS, self._now.tzinfo)
+            data, read_at = entry.line + b"\n", datetime.fromtimestamp(entry.at_ns / NS_PER_S, self._now.tzinfo)
             offset = offsets.get(name, 0)
             blocks.append(LogBlock(file=name, offset=offset, data=data, scope=Scope.APPLICATION, read_at=read_at))
             offsets[name] = offset + len(data)
@@ -239,4 +239,4 @@ def _exactly(labels: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
 
 
 def _ns(now: datetime, by_s: float) -> int:
-    return int((now.timestamp() + by_s) * _NS)
+    return ns_of(now) + span_ns(by_s)

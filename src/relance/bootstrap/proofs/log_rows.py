@@ -11,12 +11,12 @@ from relance.bootstrap.proofs.rows import Level, Row, place_of
 from relance.config.sources import LogStoreSettings
 from relance.recovery import wordings
 from relance.rules import mask
+from relance.sources.stores.times import NS_PER_S
 
 SILENT_S = 600.0
 """A job that writes nothing for so long is rare; what ships its lines may be down."""
 YOUNG_S = 300.0
 """A job may be so old before its first line, or its first step, is missed."""
-_NS = 1_000_000_000
 _LABELS_SHOWN = 12
 
 
@@ -125,7 +125,7 @@ def _job(
         yield _no_lines(source, settings, lines, found, now)
         return
     newest_ns = lines.newest_ns
-    age_s = None if newest_ns is None else now.timestamp() - newest_ns / _NS
+    age_s = None if newest_ns is None else now.timestamp() - newest_ns / NS_PER_S
     many = "" if lines.is_whole else "the newest "
     read = f"{many}{wordings.count(lines.lines, 'line')}"
     if age_s is not None:
@@ -162,7 +162,7 @@ def _no_lines(source: str, settings: LogStoreSettings, lines: JobLines, found: L
 
 
 def _future(source: str, lines: JobLines, now: datetime) -> Row:
-    by_s = 0.0 if lines.furthest_ns is None else lines.furthest_ns / _NS - now.timestamp()
+    by_s = 0.0 if lines.furthest_ns is None else lines.furthest_ns / NS_PER_S - now.timestamp()
     read = f"{wordings.count(lines.future_lines, 'line')} from the future, by up to {wordings.duration(by_s)}"
     text = "times are wrong: what is silent looks alive, and the order of lines is not theirs"
     remedy = "keep the clocks of nodes, store and this host in step, and have the shipper set times in UTC"
@@ -201,7 +201,7 @@ def _kernel(source: str, settings: LogStoreSettings, kernel: JobLines, now: date
         text = "no kernel line came of any node in this time; healthy nodes write few, so this may be right"
         remedy = "look back further (--since 24h), or write one on a node: echo relance-check > /dev/kmsg"
         return Row(source=source, name="kernel lines", level=Level.WARN, read=asked, means=text, remedy=remedy)
-    age_s = 0.0 if kernel.newest_ns is None else max(now.timestamp() - kernel.newest_ns / _NS, 0.0)
+    age_s = 0.0 if kernel.newest_ns is None else max(now.timestamp() - kernel.newest_ns / NS_PER_S, 0.0)
     read = f"{wordings.count(kernel.lines, 'line')} of {wordings.count(len(kernel.nodes), 'node')}"
     read += f", the last {wordings.duration(age_s)} ago"
     if kernel.without_node:

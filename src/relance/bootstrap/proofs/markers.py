@@ -23,6 +23,7 @@ from relance.ports.markers import MarkerJob
 from relance.ports.schedulers import JobGoneError, Scheduler, SchedulerError
 from relance.ports.sources import Source
 from relance.sources.stores.backs import Entry, LogStore, Selection
+from relance.sources.stores.times import NS_PER_S, ns_of, span_ns
 from relance.sources.templates import job_value, node_value
 
 _BEFORE_S = 120.0
@@ -30,7 +31,6 @@ _BEFORE_S = 120.0
 _PAUSE_S = 1.0
 _ENDING_S = 10.0
 """How long a job is waited for whose line is everywhere: it ends within a second, unless nobody can tell."""
-_NS = 1_000_000_000
 _ENTRIES = 10
 _VALUES = 200
 
@@ -136,7 +136,7 @@ async def _ask_store(
     for entry in entries:
         if (written := read_line(entry.line, search.sent.mark)) is not None:
             search.found[name] = Delivered(
-                at=clock.now(), written=written, stamped_s=entry.at_ns / _NS, labels=dict(entry.labels)
+                at=clock.now(), written=written, stamped_s=entry.at_ns / NS_PER_S, labels=dict(entry.labels)
             )
             return
 
@@ -144,12 +144,10 @@ async def _ask_store(
 async def _entries(
     search: _Search, name: str, store: LogStore, labels: dict[str, Sequence[str]] | dict[str, tuple[str]], clock: Clock
 ) -> Sequence[Entry]:
-    since = search.sent.submitted_at.timestamp() - _BEFORE_S
+    since_ns = ns_of(search.sent.submitted_at) - span_ns(_BEFORE_S)
     wanted = Selection(labels=labels, lines=search.sent.mark)
     try:
-        entries = await store.newest(
-            wanted, int(since * _NS), int((clock.now().timestamp() + AHEAD_S) * _NS), _ENTRIES
-        )  # fmt: skip
+        entries = await store.newest(wanted, since_ns, ns_of(clock.now()) + span_ns(AHEAD_S), _ENTRIES)
     except Exception as error:  # noqa: BLE001 - whatever a server sends, it is a row of the table and no traceback
         search.failures[name] = failure_of(error)
         return ()
@@ -189,8 +187,8 @@ async def _astray(
         tries.append({each: (value,) for each, value in settings.match.items()})
     if settings.node_label and nodes:
         tries.append({settings.node_label: tuple(node_value(settings.node_value, node) for node in nodes)})
-    since_ns = int((search.sent.submitted_at.timestamp() - _BEFORE_S) * _NS)
-    until_ns = int((clock.now().timestamp() + AHEAD_S) * _NS)
+    since_ns = ns_of(search.sent.submitted_at) - span_ns(_BEFORE_S)
+    until_ns = ns_of(clock.now()) + span_ns(AHEAD_S)
     with suppress(Exception):  # what it cannot say now was said before, by its own row
         for name in sorted(await store.label_names(since_ns))[:_ENTRIES]:
             values = await store.label_values(name, since_ns, _VALUES)

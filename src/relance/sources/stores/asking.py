@@ -19,9 +19,9 @@ from relance.sources.exchanges import (
 )
 from relance.sources.stores.backs import Entry, LogStore, Page, Selection
 from relance.sources.stores.settings import StoreSourceSettings
+from relance.sources.stores.times import span_ns
 from relance.sources.turns import Turns
 
-_NS = 1_000_000_000
 _FIRST_AWAY_S = 1.0
 _LESSENED_AT_MOST = 20
 """In the time after which what is refused is asked again: that is from the most to the least. Other answers make it
@@ -64,7 +64,7 @@ class Asking:
     @property
     def span_ns(self) -> int:
         """About how long a time one query may be."""
-        return int(self._span_s * _NS)
+        return span_ns(self._span_s)
 
     async def page(self, parts: Sequence[Selection], since_ns: int, until_ns: int) -> Page:
         """The oldest entries of several selections together, as of one. Raises StoreError."""

@@ -10,9 +10,8 @@ from relance.sources.stores.backs import Entry, Selection
 from relance.sources.stores.following import Following
 from relance.sources.stores.labels import Labels
 from relance.sources.stores.settings import StoreSourceSettings
+from relance.sources.stores.times import span_ns
 from relance.sources.stores.tracks import Track
-
-_NS = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,7 +56,7 @@ class Batch:
 
 def batches_of(seats: Iterable[tuple[Scope, str, Seat]], settings: StoreSourceSettings, names: int) -> list[Batch]:
     """Tracks as batches of at most so many names; each track comes with its kind and its filter."""
-    apart_ns = int(settings.apart_s * _NS)
+    apart_ns = span_ns(settings.apart_s)
     open_now: dict[tuple[Scope, str], Batch] = {}
     found: list[Batch] = []
     for scope, lines, seat in sorted(seats, key=lambda each: each[2].track.floor_ns):

@@ -7,27 +7,17 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 from relance.domain.blocks import CARRIED_BYTES, overlap_of
 from relance.domain.faults import Scope
 from relance.domain.observations import LogBlock
 from relance.sources.stores.settings import StoreSourceSettings
+from relance.sources.stores.times import span_ns, time_of
 from relance.sources.stores.tracks import Line
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _KEY_BYTES: Final = 6
-
-
-def time_of(at_ns: int) -> datetime:
-    """Nanoseconds since 1970 as a time, cut to microseconds."""
-    return _EPOCH + timedelta(microseconds=at_ns // 1000)
-
-
-def ns_of(at: datetime) -> int:
-    """A time in nanoseconds since 1970."""
-    return (at - _EPOCH) // timedelta(microseconds=1) * 1000
 
 
 class Sizes:
@@ -98,7 +88,7 @@ class BlockMaker:
 
     def blocks(self, lines: Iterable[Line], scope: Scope) -> list[LogBlock]:
         """The lines, which come by time, as blocks in the order of their first lines."""
-        close_ns = int(self._settings.close_s * 1e9)
+        close_ns = span_ns(self._settings.close_s)
         filled: list[_Open] = []
         open_now: dict[str, _Open] = {}
         for line in lines:

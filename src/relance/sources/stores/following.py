@@ -12,13 +12,13 @@ from relance.domain.findings import Coverage, Sight
 from relance.domain.observations import SeenUpTo
 from relance.domain.views import Assignment
 from relance.ports.sources import Reading
-from relance.sources.stores.blocks import BlockMaker, Sizes, ns_of, time_of
+from relance.sources.stores.blocks import BlockMaker, Sizes
 from relance.sources.stores.labels import Labels
 from relance.sources.stores.settings import StoreSourceSettings
+from relance.sources.stores.times import ns_of, span_ns, time_of
 from relance.sources.stores.tracks import Line, Track
 
 VERSION: Final = 1
-_NS: Final = 1_000_000_000
 
 
 class Following:
@@ -62,7 +62,7 @@ class Following:
         self.kernel: Track | None = None
         """The kernel logs of its nodes."""
         if labels.has_kernel_logs:
-            since = ns_of(assignment.started_at or now) - int(settings.before_s * _NS)
+            since = ns_of(assignment.started_at or now) - span_ns(settings.before_s)
             self.kernel = Track(since, settings.kernel_identities)
         if positions is not None and positions.get("attempt") == str(assignment.attempt):
             self._restore(positions)
@@ -89,14 +89,14 @@ class Following:
         key = self.assignment.attempt
         since = self.assignment.started_at or (now if key.restart_count else key.job.submitted_at)
         back_s = self._settings.between_s if key.restart_count else self._settings.before_s
-        return time_of(ns_of(since) - int(back_s * _NS))
+        return time_of(ns_of(since) - span_ns(back_s))
 
     def update(self, assignment: Assignment, next_begins_at: datetime | None) -> None:
         """Take a newer assignment; `next_begins_at` is when the job's next attempt begins, where there is one."""
         self.assignment = assignment
         ended_at = assignment.ended_at
         for track in self.tracks:
-            ends = [] if ended_at is None else [ns_of(ended_at) + int(self._settings.after_s * _NS)]
+            ends = [] if ended_at is None else [ns_of(ended_at) + span_ns(self._settings.after_s)]
             if next_begins_at is not None and track is self.own:
                 ends.append(ns_of(next_begins_at))
             track.until_ns = min(ends, default=None)
@@ -147,7 +147,7 @@ class Following:
             return None
         read_to = self._read_to_ns()
         if read_to is None:
-            read_to = ns_of(now) - int(self._settings.delay_s * _NS)
+            read_to = ns_of(now) - span_ns(self._settings.delay_s)
         self._seen_ns = max(read_to, self._seen_ns)
         return SeenUpTo(source=self._settings.name, at=time_of(self._seen_ns))
 

@@ -14,15 +14,14 @@ from relance.sources.exchanges import StoreAwayError, StoreBusyError, StoreError
 from relance.sources.stores.asking import Asking, end_of
 from relance.sources.stores.backs import Entry, LogStore, Selection
 from relance.sources.stores.batches import Batch, Seat, batches_of, parts_of, value_of
-from relance.sources.stores.blocks import ns_of
 from relance.sources.stores.following import Following
 from relance.sources.stores.labels import Labels
 from relance.sources.stores.passages import Named, Passages
 from relance.sources.stores.settings import StoreSourceSettings
+from relance.sources.stores.times import ns_of, span_ns
 from relance.sources.stores.tracks import Track
 from relance.sources.stores.wanted import Wanted, compiled, is_usable
 
-_NS = 1_000_000_000
 _LEARNED_AT_MOST = 8
 _DIVISIONS_AT_MOST = 12
 """In one look; enough to find one job of thousands. A store that refuses all is not asked much more for it."""
@@ -157,7 +156,7 @@ class Gathering:
         """Fetch what is new for a batch; gives whether the store was read to its end. Raises StoreError."""
         settings = self._settings
         began_ns = ns_of(self._clock.now())
-        ahead_ns = began_ns + int(settings.ahead_s * _NS)
+        ahead_ns = began_ns + span_ns(settings.ahead_s)
         since, is_first = batch.since_ns, True
         reach = {seat: seat.track.floor_ns for seat in batch.seats}
         run: dict[Seat, Passages] = {}
@@ -166,8 +165,8 @@ class Gathering:
             until = max(min(ahead_ns, since + self.asking.span_ns), since + 1)
             page = await self.asking.page(self._parts(batch.scope, tuple(batch.names), batch.lines), since, until)
             end = end_of(page, since, until)
-            now_ns = began_ns - int(self.asking.behind_s * _NS)  # lines bear times of the site's clocks, not of ours
-            sure_ns = now_ns - int(settings.delay_s * _NS)
+            now_ns = began_ns - span_ns(self.asking.behind_s)  # lines bear times of the site's clocks, not of ours
+            sure_ns = now_ns - span_ns(settings.delay_s)
             found = self._named(batch, page.entries, end)
             # who was left out once has a gap until the next look, whatever room there is by now
             fed = [seat for seat in batch.seats if reach[seat] >= since and (is_first or seat.following.has_room)]

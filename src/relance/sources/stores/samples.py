@@ -9,10 +9,9 @@ from relance.sources.exchanges import StoreError, StoreRefusedError
 from relance.sources.stores.following import Following
 from relance.sources.stores.gathering import Gathering
 from relance.sources.stores.settings import StoreSourceSettings
+from relance.sources.stores.times import span_ns
 from relance.sources.stores.tracks import Line
 from relance.sources.stores.wanted import Wanted, compiled
-
-_NS = 1_000_000_000
 
 
 class Samples:
@@ -61,7 +60,7 @@ class Samples:
         settings, labels = self._settings, self._gathering.labels
         by_value = {following.job_value: following for following in some}
         until = min(following.own.floor_ns for following in some)
-        since = max(now_ns - int((settings.sample_s + settings.delay_s) * _NS), 0)
+        since = max(now_ns - span_ns(settings.sample_s + settings.delay_s), 0)
         if until <= since:
             return
         passes = compiled(self._wanted.lines(Scope.APPLICATION, ())).search

@@ -17,14 +17,13 @@ from relance.ports.sources import Reading
 from relance.rules.masking import mask_bytes
 from relance.sources.exchanges import StoreError
 from relance.sources.stores.backs import Entry, LogStore
-from relance.sources.stores.blocks import ns_of
 from relance.sources.stores.gathering import Gathering
 from relance.sources.stores.samples import Samples
 from relance.sources.stores.settings import StoreSourceSettings
+from relance.sources.stores.times import ns_of, span_ns
 from relance.sources.stores.wanted import Wanted
 
 _LOG = structlog.get_logger("relance.sources.stores")
-_NS = 1_000_000_000
 _TAIL_ENTRIES = 2000
 _TAIL_S = 3600
 _TAILS_AT_MOST = 64
@@ -83,9 +82,9 @@ class StoreSource:
         if following is None:
             return ()
         labels, track = self._gathering.labels, following.own
-        until = ns_of(self._clock.now()) + int(self._settings.ahead_s * _NS)
+        until = ns_of(self._clock.now()) + span_ns(self._settings.ahead_s)
         until = until if track.until_ns is None else min(until, track.until_ns)
-        since = max(following.own_since_ns, track.floor_ns - _TAIL_S * _NS)
+        since = max(following.own_since_ns, track.floor_ns - span_ns(_TAIL_S))
         if until <= since:
             return ()
         try:

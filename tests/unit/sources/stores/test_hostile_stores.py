@@ -10,9 +10,9 @@ import pytest
 from relance.domain.findings import Sight
 from relance.sources.exchanges import StoreAnswerError, StoreError, StoreRefusedError, StoreTooMuchError
 from relance.sources.stores.backs import Page, Selection
-from relance.sources.stores.blocks import ns_of
 from relance.sources.stores.gathering import Gathering
 from relance.sources.stores.settings import StoreSourceSettings
+from relance.sources.stores.times import ns_of
 from relance.testing.manual_clocks import ManualClock
 from relance.testing.memory_stores import MemoryStore
 from tests.unit.sources.stores.test_gathering import SETTINGS, Stand, text_of

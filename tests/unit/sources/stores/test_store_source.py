@@ -10,9 +10,9 @@ import pytest_asyncio
 from relance.domain.keys import AttemptKey, JobKey
 from relance.domain.views import Assignment
 from relance.ports.clocks import SystemClock
-from relance.sources.stores.blocks import ns_of
 from relance.sources.stores.settings import StoreSourceSettings
 from relance.sources.stores.sources import StoreSource
+from relance.sources.stores.times import ns_of
 from relance.testing.memory_stores import MemoryStore
 from relance.testing.source_contract import new_bytes
 
