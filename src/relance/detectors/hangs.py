@@ -29,6 +29,8 @@ SILENT_AT_MOST: Final = 64
 """So many nodes whose telemetry went silent are told apart."""
 SIGN_STEPS: Final = 2
 """A sign that training went on after for so many steps says nothing about a later silence."""
+SCRAPE_S: Final = 60.0
+"""So long before a node fell silent its last sample may have been taken: sites scrape every 15 to 60 s."""
 PICTURES_LATE_S: Final = 300.0
 PICTURES_AFTER_S: Final = 120.0
 """GPUs are looked at only once a hang is suspected: their picture counts from the last step on if it was there so soon
@@ -129,6 +131,8 @@ def _after_hit(state: HangState, hit: RuleHit, watched: Watched) -> HangState:
     node = watched.node_of(hit)
     if hit.scope is Scope.METRICS and node is None:
         return state  # of a node that is none of the attempt's
+    if Sign.NODE_SILENT in signs and _went_on_beyond(state, time_of(hit)):
+        return state
     of_host = hit.scope is Scope.KERNEL and hit.role in CAUSES
     if not signs and not of_host and not (hit.scope is Scope.METRICS and hit.role is Role.ROOT):
         return state
@@ -147,6 +151,14 @@ def _after_hit(state: HangState, hit: RuleHit, watched: Watched) -> HangState:
         hits=state.hits if known or len(state.hits) >= HITS_AT_MOST else (*state.hits, hit),
         steps_since_sign=0,
     )
+
+
+def _went_on_beyond(state: HangState, silent_at: datetime) -> bool:
+    """Whether steps were made for long after the last sample of a node: then its exporter has ended, not the node."""
+    if state.last_step_at is None:
+        return False
+    made_at = min(state.last_step_at, state.quiet_since or state.last_step_at)
+    return (made_at - silent_at).total_seconds() > SCRAPE_S
 
 
 def _judge(

@@ -12,7 +12,7 @@ from relance.detectors.watched import Watched
 from relance.domain.faults import Role, Scope
 from relance.domain.findings import Certainty, RuleHit, Sign
 from relance.domain.observations import Activity, DevicePicture, Life, NodeSign
-from relance.domain.progress import Phase, PhaseSeen
+from relance.domain.progress import Phase, PhaseSeen, StepSeen
 from tests.unit.detectors.timelines import ATTEMPT, SIGNS, Timeline, at, hit
 
 NODES = ("n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8")
@@ -247,3 +247,24 @@ def test_the_two_ends_of_a_link_are_both_named(timeline: Timeline) -> None:
 
     (found,) = [each for _, each in timeline.findings if each.certainty is Certainty.CONFIRMED]
     assert [odd.node for odd in found.odd] == ["n3", "n4"]
+
+
+@pytest.mark.parametrize(("stepped_s", "confirmed"), [(0.0, True), (55.0, True), (70.0, False), (110.0, False)])
+def test_an_exporter_that_ended_while_steps_went_on_is_no_node_that_fell_silent(
+    timeline: Timeline, stepped_s: float, confirmed: bool
+) -> None:
+    ended = timeline.steps(1, 40, 0.0)
+    last = timeline.steps(41, 41 + int(stepped_s * 2), ended + 0.5) if stepped_s else ended
+    timeline.quiet(last, last + 60, every_s=5)
+    timeline.see(hit(last + 60, "metric-gone", node="n3", at=at(ended)))  # it is told of two minutes late
+
+    assert (confirmed_after(timeline, last + 60, 900.0, None) < float("inf")) == confirmed
+
+
+def test_a_node_that_fell_silent_while_the_log_s_clock_is_ahead_is_a_sign(timeline: Timeline) -> None:
+    for number in range(1, 61):
+        timeline.see(StepSeen(at=at(3600.0 + number), step=number, file="job.out", offset=number * 100))
+        timeline.quiet(number, number)
+    timeline.see(hit(70.0, "metric-gone", node="n3", at=at(60.0)))
+
+    assert confirmed_after(timeline, 61.0, 900.0, None) < float("inf")
