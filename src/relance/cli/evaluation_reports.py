@@ -71,20 +71,6 @@ def _every(found: Mapping[str, Evaluation]) -> tuple[CaseScore, ...]:
     return tuple(case for each in found.values() for case in each.scored)
 
 
-def _scores(scores: Scores) -> Data:
-    return {
-        "cases": scores.cases,
-        "decision": scores.decision,
-        "domain": scores.domain,
-        "suspect_recall": scores.suspect_recall,
-        "suspect_precision": scores.suspect_precision,
-        "first_evidence": scores.first_evidence,
-        "acted_on_healthy": scores.acted_on_healthy,
-        "false_stops": scores.false_stops,
-        "hopeless_restarts": scores.hopeless_restarts,
-    }
-
-
 def _fold(fold: Fold) -> dict[str, float]:
     return {
         "fold": fold.number,

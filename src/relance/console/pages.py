@@ -15,7 +15,7 @@ from relance.domain.views import JobState, NodeState
 from relance.recovery import wordings
 from relance.recovery.queries import Queries
 from relance.recovery.rows import AdviceRow, IncidentItem, JobRow, NodeRow, StageRow
-from relance.recovery.stories import IncidentStory, JobStory
+from relance.recovery.stories import IncidentStory
 from relance.serving.identities import Identity, Right
 
 _RECENT = 12
@@ -96,13 +96,6 @@ class IncidentPage:
     may_approve: bool
     may_deny: bool
     version: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobPage:
-    """One job."""
-
-    story: JobStory
 
 
 def frame(who: Identity, form_mark: str, now: datetime, position: int) -> Frame:
