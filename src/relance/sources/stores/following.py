@@ -188,6 +188,10 @@ class Following:
             return Coverage(source=source, sight=Sight.LAGGING, up_to=up_to, note=track.trouble)
         if up_to is None or not track.is_read:
             return Coverage(source=source, sight=Sight.LAGGING, up_to=up_to, note="not read to its end yet")
+        if track.is_apart:
+            return Coverage(
+                source=source, sight=Sight.LAGGING, up_to=up_to, note="it has more lines than were read yet"
+            )
         if not track.heard:
             return Coverage(source=source, sight=Sight.MISSING, up_to=up_to, note=silent)
         return Coverage(source=source, sight=Sight.SEEN, up_to=up_to)

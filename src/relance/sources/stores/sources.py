@@ -79,8 +79,8 @@ class StoreSource:
     async def tails(self, attempt: AttemptKey, at_most_bytes: int) -> tuple[Attachment, ...]:
         """The last lines of each stream of the job, all of them and not only those that travel, masked."""
         following = self._gathering.followed.get(attempt)
-        if following is None:
-            return ()
+        if following is None or self._clock.monotonic() < self._gathering.asking.not_before:
+            return ()  # who waits for a store that is away keeps others from being read
         labels, track = self._gathering.labels, following.own
         until = ns_of(self._clock.now()) + span_ns(self._settings.ahead_s)
         until = until if track.until_ns is None else min(until, track.until_ns)

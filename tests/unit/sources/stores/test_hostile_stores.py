@@ -12,6 +12,7 @@ from relance.sources.exchanges import StoreAnswerError, StoreError, StoreRefused
 from relance.sources.stores.backs import Page, Selection
 from relance.sources.stores.gathering import Gathering
 from relance.sources.stores.settings import StoreSourceSettings
+from relance.sources.stores.sources import StoreSource
 from relance.sources.stores.times import ns_of
 from relance.testing.manual_clocks import ManualClock
 from relance.testing.memory_stores import MemoryStore
@@ -212,3 +213,48 @@ async def test_ten_thousand_jobs_are_asked_for_in_a_few_queries() -> None:
     await stand.gathering.look()
     assert len(stand.store.asked) <= 21
     assert max(sum(map(len, wanted.labels["job_id"])) for wanted, _, _ in stand.store.asked) <= 16 * 1024
+
+
+async def test_a_job_that_writes_more_than_is_read_is_told_to_lag_and_holds_up_no_other() -> None:
+    stand = Stand(replace(SETTINGS, kernel_match={}, pages_at_once=2, page_entries=100))
+    loud, other = stand.job("1"), stand.job("2")
+    stand.follow(loud, other)
+    await stand.gathering.look()
+    stand.read(loud)
+    for _ in range(20):
+        for number in range(50):
+            stand.put(f"line {number}", job="1", ago_s=number / 50)
+            stand.put(f"line {number}", job="1", ago_s=number / 50 + 0.001)
+            stand.put(f"line {number}", job="1", ago_s=number / 50 + 0.002)
+        stand.clock.advance(0.5)
+        stand.put("step", job="2")
+        await stand.gathering.look()
+        stand.read(loud)
+    stand.clock.advance(0.1)
+    await stand.gathering.look()
+    (entry,) = stand.read(loud).coverage
+    assert (entry.sight, "more lines" in entry.note) == (Sight.LAGGING, True)
+    assert text_of(stand.read(other).blocks).count("step") == 20
+    for _ in range(40):
+        stand.clock.advance(1.0)
+        await stand.gathering.look()
+        stand.read(loud)
+    assert stand.read(loud).coverage[0].sight is Sight.SEEN
+
+
+async def test_last_lines_are_not_waited_for_while_the_store_is_away() -> None:
+    stand = Stand()
+    source = StoreSource(stand.store, SETTINGS, clock=stand.clock)
+    job = stand.job()
+    source.assign([job], {})
+    stand.put("one")
+    stand.store.is_away = True
+    await source.look()
+    asked = len(stand.store.asked)
+    assert await source.tails(job.attempt, 1000) == ()
+    assert len(stand.store.asked) == asked
+    stand.store.is_away = False
+    stand.clock.advance(60.0)
+    await source.look()
+    assert [each.data for each in await source.tails(job.attempt, 1000)] == [b"one\n"]
+    await source.close()
