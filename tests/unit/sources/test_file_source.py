@@ -476,6 +476,30 @@ async def test_a_log_that_is_not_there_is_missing_and_nothing_is_seen(folder: Fo
     assert reading.seen is None
 
 
+async def test_a_log_that_is_gone_is_told_of_once_nothing_of_it_is_open(folder: Folder) -> None:
+    job = folder.assignment("logs/job.out")
+    (folder.root / "logs").mkdir()
+    folder.append("logs/job.out", b"one\n")
+    folder.follow(job)
+    positions = (await folder.read(job)).positions
+    folder.rename("logs", "elsewhere")
+    folder.append("elsewhere/job.out", b"two\n")
+
+    assert await folder.text(job) == b"two\n"
+    await folder.source.close()
+    folder.source = folder.new_source()
+    folder.follow(job, positions={job.attempt: positions})
+    await folder.read(job)
+    reading = await folder.read(job)
+
+    gone = of(reading, folder.path("logs/job.out"))
+    assert (gone.sight, reading.seen) == (Sight.MISSING, None)
+    assert "gone" in gone.note
+    folder.rename("elsewhere", "logs")
+    assert await folder.text(job) + await folder.text(job) == b"two\n"
+    assert of(await folder.read(job), folder.path("logs/job.out")).sight is Sight.SEEN
+
+
 async def test_the_last_part_of_each_file_is_kept_masked_from_the_start_of_a_line(folder: Folder) -> None:
     job = folder.assignment("job.out")
     folder.append("job.out", b"x" * 100 + b"\nAWS_SECRET_ACCESS_KEY=abcdefghijklmnopqrstuvwxyz0123456789ABCD\nend\n")

@@ -53,6 +53,8 @@ def _entries(following: Following, stuck: frozenset[str]) -> Iterator[Coverage]:
     for path, file in newest.items():
         if path not in stuck:
             yield _entry(following, path, file)
+    for path in sorted(following.gone - newest.keys() - following.lost.keys()):
+        yield Coverage(source=path, sight=Sight.MISSING, note="gone: it was read before; see what became of its folder")
     for path in following.lost.keys() - newest.keys():
         lost = following.lost_bytes(path)
         yield Coverage(source=path, sight=Sight.MISSING, note=_lost(lost), lost_bytes=lost)

@@ -80,6 +80,9 @@ class Following:
         self.refusals: dict[str, dict[str, str]] = {}
         """Paths that are there and may not be read, with the reason, by pattern."""
         self.absent: set[str] = set()
+        """Paths at which nothing has been yet."""
+        self.gone: set[str] = set()
+        """Paths that were followed, and at which there is nothing now."""
         self.cut: set[str] = set()
         self.lost: dict[str, int] = {}
         self.known_paths: set[str] = set()
@@ -160,6 +163,7 @@ class Following:
         self.refusals[look.pattern] = dict(look.refused)
         self.absent -= seen | {look.pattern}
         self.absent |= set(look.absent) - self.known_paths
+        self.gone = (self.gone - seen) | (set(look.absent) & self.known_paths)
         (self.cut.add if look.cut else self.cut.discard)(look.pattern)
         for sighting in look.sightings:
             self._take_sighting(sighting, look, now)

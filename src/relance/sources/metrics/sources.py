@@ -21,7 +21,7 @@ from relance.sources.metrics.asking import FIRST_LOOK_S, Asker
 from relance.sources.metrics.clients import MetricClient
 from relance.sources.metrics.closely import CloseLooks
 from relance.sources.metrics.deciding import Decider
-from relance.sources.metrics.exported import ExportedProgress
+from relance.sources.metrics.exported import OLDEST_S, ExportedProgress
 from relance.sources.metrics.places import Places
 from relance.sources.metrics.presences import GONE_S, Presence
 from relance.sources.metrics.settings import MetricSettings
@@ -115,8 +115,7 @@ class MetricSource:
             self._due = self._clock.monotonic() + again_s
             _LOG.warning("metric store gave no answer", source=self.name, reason=str(error), again_in_s=again_s)
         else:
-            age_s = self._exported.age_s if self._exported is not None else 0.0
-            self._standing.looked(self._clock.now() - timedelta(seconds=age_s), self._lag, notes)
+            self._standing.looked(self._known_to(), self._lag, notes)
 
     def hurry(self) -> None:
         """Let the next look begin at once, and see anew which series there are."""
@@ -187,6 +186,19 @@ class MetricSource:
                 self._tellings.queue(attempt, (mark,))
         self._tellings.forget(now)
         return (*notes, *self._refusals())
+
+    def _known_to(self) -> datetime | None:
+        """Up to when silence is silence: not beyond the newest sample of a store that gets none; None: nobody knows."""
+        now = self._clock.now()
+        if self._exported is None:
+            return now
+        stepped_at = self._exported.newest_at
+        known = [at for at in (stepped_at, *(each.newest for each in self._presences)) if at is not None]
+        if not known:
+            return None
+        unfed_s = self._now - max(known)
+        is_fed = unfed_s <= (GONE_S if stepped_at is None else OLDEST_S)
+        return now - timedelta(seconds=self._exported.age_s if is_fed else unfed_s)
 
     def _mind_clock(self, now: float) -> None:
         """See that the store means our times. Raises StoreAnswerError: else what it tells is of other times."""

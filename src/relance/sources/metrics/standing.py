@@ -20,6 +20,7 @@ class StoreStanding:
 
     def __init__(self, name: str) -> None:
         self._name = name
+        self._has_looked = False
         self._whole_at: datetime | None = None
         self._failing_since: datetime | None = None
         self._failure: StoreError | None = None
@@ -40,8 +41,9 @@ class StoreStanding:
         doublings = min(max(self.failures - 1, 0), _DOUBLINGS_AT_MOST)
         return max(asked_s, min(poll_s * 2.0**doublings, _AGAIN_MOST_S))
 
-    def looked(self, up_to: datetime, lag: str, notes: tuple[str, ...]) -> None:
+    def looked(self, up_to: datetime | None, lag: str, notes: tuple[str, ...]) -> None:
         """A whole look was made. `up_to`: how far it saw; `lag`: why that is not until now; `notes`: what lacks."""
+        self._has_looked = True
         if not lag or self._whole_at is None:
             self._whole_at = up_to
         self._failing_since = self._failure = None
@@ -56,7 +58,7 @@ class StoreStanding:
             sight = Sight.LAGGING if busy else Sight.REFUSED if refused else Sight.MISSING
             since = self._failing_since.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
             return self._covered(sight, f"since {since}: {self._failure.told}")
-        if self._whole_at is None:
+        if not self._has_looked:
             return self._covered(Sight.UNKNOWN, "not asked yet")
         return self._covered(
             Sight.LAGGING if self._lag else Sight.SEEN, self._lag or "; ".join(self._notes[:_NOTES_AT_MOST])
