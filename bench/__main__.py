@@ -35,6 +35,7 @@ NAMES = (
     "crashes",
     "quiet",
     "fleet_metrics",
+    "outages",
     "replays",
     "soak",
     "slurm_detections",

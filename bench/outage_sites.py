@@ -272,8 +272,7 @@ class MetricSite(StoreSite):
         self._steps: dict[AttemptKey, int] = {}
         self._scrapes: list[tuple[float, dict[AttemptKey, int]]] = [(room.time.now().timestamp(), {})]
         _Handler.site = self
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
-        self._server.daemon_threads = True
+        self._server = _QuietServer(("127.0.0.1", 0), _Handler)
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     @property
@@ -339,6 +338,15 @@ def _rows(query: str, at: float, steps: dict[AttemptKey, int], room: Room) -> li
         asked = {"at": at, "count": 8.0}
         return [({"Hostname": node, ASK_LABEL: tag}, asked[tag]) for node in nodes for tag in asked]
     return []
+
+
+class _QuietServer(ThreadingHTTPServer):
+    """A server whose clients may be killed."""
+
+    daemon_threads = True
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing of connections that end."""
 
 
 class _Handler(BaseHTTPRequestHandler):
