@@ -34,7 +34,8 @@ from relance.ports.histories import (
 from relance.recovery.acting import Actors
 from relance.recovery.assigning import assignment, followed, runs_or_ended_lately, view_of
 from relance.recovery.claims import Counter, action_id, incident_of, permits, refusal, started, unique_key
-from relance.recovery.evidence_desks import EvidenceDesk, TraceRules
+from relance.recovery.evidence_desks import EvidenceDesk
+from relance.recovery.evidence_outputs import TraceRules
 from relance.recovery.habits import Habits
 from relance.recovery.intake import finding_events
 from relance.recovery.live import Bell, Live

@@ -30,7 +30,7 @@ from relance.domain.progress import Phase, Progress
 from relance.domain.stages import EndRunning, Stage
 from relance.domain.streams import Stream
 from relance.domain.views import JobState, JobView
-from relance.recovery.evidence_desks import read_outputs
+from relance.recovery.evidence_outputs import read_outputs
 from relance.recovery.sites import ClusterRules, Site
 from relance.slurm.running import Commands
 from relance.testing.scheduler_contract import reach

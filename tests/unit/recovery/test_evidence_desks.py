@@ -12,7 +12,7 @@ from relance.domain.collecting import Collected, EvidenceReport
 from relance.domain.observations import Attachment
 from relance.domain.streams import Stream
 from relance.recovery.backends import LocalBackend
-from relance.recovery.evidence_desks import read_outputs
+from relance.recovery.evidence_outputs import read_outputs
 from relance.rules.formats import DerivedRule
 from relance.testing import history_values as values
 from relance.testing.backend_contract_evidence import STACKS
