@@ -10,10 +10,15 @@ import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from email.utils import format_datetime
 from pathlib import Path
 
 import pytest
 
+from relance.bootstrap.proofs.asking_logs import Asked, ask_log_store
+from relance.bootstrap.proofs.log_rows import log_rows
+from relance.config.sources import LogStoreSettings
+from relance.ports.clocks import SystemClock
 from relance.sources.exchanges import Exchange, ExchangeSettings, StoreAnswerError, StoreAwayError, StoreError
 from relance.sources.loki.stores import LokiStore
 from relance.sources.stores.backs import Selection
@@ -204,3 +209,18 @@ async def test_a_store_without_tls_where_it_should_have_it_is_told() -> None:
             await exchange.get("/")
         await exchange.close()
     assert "TLS" in str(caught.value)
+
+
+@pytest.mark.parametrize(("year", "read"), [(2020, "behind ours"), (2090, "ahead of ours")])
+async def test_a_check_tells_of_a_log_store_whose_clock_is_not_ours(year: int, read: str) -> None:
+    date = f"Date: {format_datetime(datetime(year, 1, 1, tzinfo=UTC), usegmt=True)}\r\n"
+    body = b'{"status":"success","data":[]}'
+    async with Service(answers("200 OK", body, f"Content-Type: application/json\r\n{date}")) as service:
+        store = LokiStore(Exchange(ExchangeSettings(url=service.url)))
+        settings = LogStoreSettings(kind="loki", url=service.url)
+        asked = Asked(cluster="alpha", since_s=60.0, watch_s=0.0, jobs=())
+        found = await ask_log_store(store, settings, asked, SystemClock())
+        await store.close()
+    rows = {row.name: row for row in log_rows("loki", settings, found, SystemClock().now())}
+    assert read in rows["clock"].read
+    assert "time servers" in rows["clock"].remedy

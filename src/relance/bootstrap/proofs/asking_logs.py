@@ -73,9 +73,12 @@ async def ask_log_store(store: LogStore, settings: LogStoreSettings, asked: Aske
     """What a store says."""
     asker = _Asker(store, settings, asked, clock)
     try:
+        begun = clock.now()
         version = await store.version()
+        ahead_s = _ahead_s(store.told_at, begun, clock.now())
         labels = await store.label_names(asker.since_ns)
-        found = LogFacts(version=version, labels=labels, nodes=await asker.values(settings.node_label, labels))
+        nodes = await asker.values(settings.node_label, labels)
+        found = LogFacts(version=version, labels=labels, nodes=nodes, clock_ahead_s=ahead_s)
     except Exception as error:  # noqa: BLE001 - whatever a server sends, it is a row of the table and no traceback
         return LogFacts(failure=failure_of(error))
     jobs = tuple([await asker.job(job) for job in asked.jobs])
@@ -90,6 +93,14 @@ async def ask_log_store(store: LogStore, settings: LogStoreSettings, asked: Aske
     if asked.watch_s > 0 and any(each.lines for each in jobs):
         found = replace(found, lag=await asker.lag([each for each in jobs if each.lines]))
     return found
+
+
+def _ahead_s(told: datetime | None, begun: datetime, ended: datetime) -> float | None:
+    """How far a clock is ahead, at least, that told its time, cut to seconds, between two times of ours."""
+    if told is None:
+        return None
+    behind_s = (begun - told).total_seconds() - 1.0
+    return -behind_s if behind_s > 0 else max((told - ended).total_seconds(), 0.0)
 
 
 class _Asker:

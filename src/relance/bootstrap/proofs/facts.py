@@ -118,6 +118,8 @@ class LogFacts:
     """Kernel lines of any node; its job means nothing."""
     lag: LagFacts | None = None
     filters: tuple[FilterFacts, ...] = ()
+    clock_ahead_s: float | None = None
+    """How far its clock is ahead of ours, at least; negative: behind; None: it does not tell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

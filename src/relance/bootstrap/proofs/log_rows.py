@@ -17,6 +17,8 @@ SILENT_S = 600.0
 """A job that writes nothing for so long is rare; what ships its lines may be down."""
 YOUNG_S = 300.0
 """A job may be so old before its first line, or its first step, is missed."""
+CLOCK_S = 5.0
+"""Clocks that are set by time servers are far closer than that."""
 _LABELS_SHOWN = 12
 
 
@@ -29,6 +31,8 @@ def log_rows(source: str, settings: LogStoreSettings, found: LogFacts, now: date
             Row(source=source, name="answers", level=Level.BAD, read=place_of(settings.url), means=text, remedy=remedy),
         )
     rows = [Row(source=source, name="answers", level=Level.OK, read=found.version or "-", means="it answers")]
+    if found.clock_ahead_s is not None and abs(found.clock_ahead_s) > CLOCK_S:
+        rows.append(_clock(source, found.clock_ahead_s))
     rows += _labels(source, settings, found)
     for lines in found.jobs:
         rows += _job(source, settings, lines, found, now)
@@ -38,6 +42,14 @@ def log_rows(source: str, settings: LogStoreSettings, found: LogFacts, now: date
     if found.kernel is not None:
         rows.append(_kernel(source, settings, found.kernel, now))
     return tuple(rows)
+
+
+def _clock(source: str, ahead_s: float) -> Row:
+    how = "ahead of" if ahead_s > 0 else "behind"
+    read = f"{wordings.duration(abs(ahead_s))} {how} ours"
+    text = "lines are read by their times: those of another time are missed, or come late"
+    remedy = "set the clocks of the store and of this host by the same time servers"
+    return Row(source=source, name="clock", level=Level.BAD, read=read, means=text, remedy=remedy)
 
 
 def progress_row(source: str, job: WantedJob, steps: StepFacts, lines: int, now: datetime) -> Row:
