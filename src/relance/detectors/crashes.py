@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Final
 
 from relance.detectors.evidence import CAUSES, NOTHING, Evidence, leading, position_of, said, time_of, was_outlived
+from relance.detectors.patience import quiet_from
 from relance.detectors.rhythms import UNKNOWN, Rhythm
 from relance.detectors.watched import Watched
 from relance.domain.faults import FaultDomain, Role, Scope
@@ -93,7 +94,8 @@ def step(
     if isinstance(observation, (CheckpointSeen, PhaseSeen, Life)):
         return replace(state, rhythm=state.rhythm.marked(observation, progress.phase)), ()
     if isinstance(observation, SeenUpTo):
-        quiet_since = now if state.stepped or state.quiet_since is None else state.quiet_since
+        begins = state.stepped or state.quiet_since is None
+        quiet_since = quiet_from(now, state.last_step_at) if begins else state.quiet_since
         seen = replace(state, stepped=False, quiet_since=quiet_since)
         return _tell(seen, now, watched, progress) if _is_due(seen, now, watched, progress) else (seen, ())
     return state, ()

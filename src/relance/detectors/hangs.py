@@ -13,7 +13,7 @@ from typing import Final
 from relance.detectors.doubts import is_like_a_pause, shows_debugger
 from relance.detectors.evidence import CAUSES, position_of, said, time_of, was_outlived
 from relance.detectors.oddities import is_few, odd_nodes, words
-from relance.detectors.patience import allowed_s, lasting_s, learned_s, patience_s, picture_s, start_s
+from relance.detectors.patience import allowed_s, lasting_s, learned_s, patience_s, picture_s, quiet_from, start_s
 from relance.detectors.pictures import NONE, Standstill
 from relance.detectors.rhythms import UNKNOWN, Rhythm
 from relance.detectors.watched import Watched
@@ -98,7 +98,8 @@ def step(
     if isinstance(observation, NodeSign):
         return replace(state, signs=state.signs | {Sign.NODE_DOWN}, steps_since_sign=0), ()
     changed = state.alive or state.quiet_since is None or progress.phase is not state.phase or watched.is_paused
-    seen = replace(state, alive=False, phase=progress.phase, quiet_since=now if changed else state.quiet_since)
+    quiet_since = quiet_from(now, state.last_step_at) if changed else state.quiet_since
+    seen = replace(state, alive=False, phase=progress.phase, quiet_since=quiet_since)
     return _judge(seen, now, watched, progress)
 
 

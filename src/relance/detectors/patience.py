@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Final
 
 from relance.detectors.rhythms import ANNOUNCED, Rhythm
@@ -15,8 +16,20 @@ PAUSE_TIMES_AT_MOST: Final = 3.0
 """Each silence that was suspected wrongly, from the second on, makes the factor larger by so much, up to this."""
 COLLECTED_BEFORE: Final = 0.5
 """So many usual gaps before signs may confirm a hang evidence of it is wanted."""
+AHEAD_S: Final = 30.0
+"""A store is told of lines so late at most, mostly (`delay_s` is 10 as shipped)."""
 LEARNED_TIMES: Final = 5.0
 """What was learned to be steps may be something else that counts: so many times the usual patience."""
+
+
+def quiet_from(now: datetime, last_step_at: datetime | None) -> datetime:
+    """When a silence begins that is seen at the watermark `now`: not before the last step.
+
+    A log store delivers a line at once, and is known to be read to its end only up to a while before; a step that is
+    further ahead was written by another clock.
+    """
+    ahead_s = (last_step_at - now).total_seconds() if last_step_at is not None else 0.0
+    return last_step_at if last_step_at is not None and 0.0 < ahead_s <= AHEAD_S else now
 
 
 def allowed_s(phase: Phase, watched: Watched, progress: Progress) -> float:

@@ -255,3 +255,15 @@ def test_its_state_is_stored_and_read_back(timeline: Timeline) -> None:
     timeline.state = decode(HangState, json.loads(json.dumps(encode(timeline.state))))
 
     assert len(timeline.quiet(last, last + 200, every_s=1)) == 3
+
+
+def test_a_silence_begins_with_the_last_step_though_it_is_known_only_up_to_a_while_before(timeline: Timeline) -> None:
+    """A log store delivers a line at once, and is known to be read to its end only up to some seconds ago."""
+    for number in range(1, 21):
+        timeline.see(StepSeen(at=at(number * 0.5), step=number, file="job.out", offset=number * 100))
+        timeline.see(SeenUpTo(source="loki", at=at(number * 0.5 - 10.0)))
+
+    (when, found), *_ = timeline.quiet(0.5, 100.0, every_s=0.5)
+
+    assert 10.0 + 12.0 <= when <= 10.0 + 13.0
+    assert found.symptom_at == at(10.0)
