@@ -41,6 +41,10 @@ CHANGES: Final = re.compile(
 )
 
 
+LASTING = {"lasting_min_s": 15, "lasting_times": 1}
+"""A suspected hang is an incident sooner than as shipped, so that the test need not wait for it."""
+
+
 def requests(cluster: RunningCluster, uid: int) -> Counter[str]:
     """The requests of a user in the scheduler's own log, by kind."""
     text = cluster.layout.log("slurmctld").read_text(encoding="utf-8", errors="replace")
@@ -55,7 +59,7 @@ def test_a_plain_account_sees_everything_and_sends_nothing_that_changes_anything
     """Acceptance test 1: observe as a plain account; no request that changes, few that ask, act refused, no trace."""
     cluster = private_slurm(PLAN)
     uid = user_of(PLAIN).uid
-    setup = SlurmSetup(site={"limits": {"grace_after_boot_s": 0}}, stage=Stage.OBSERVE, account=PLAIN)
+    setup = SlurmSetup(site={"limits": {"grace_after_boot_s": 0, "hang": LASTING}}, stage=Stage.OBSERVE, account=PLAIN)
     with relance_on(cluster, setup) as site:
         runs, fails, hangs = (
             site.trainings.submit(Training(name=name, nodes=2, ranks_per_node=1, steps=9000, step_s=0.5))
