@@ -60,9 +60,10 @@ class StoreSettings(_Strict):
     @field_validator("url")
     @classmethod
     def _is_of_the_web(cls, url: str) -> str:
-        if not re.fullmatch(r"https?://[A-Za-z0-9.\[\]:_-]+(/[!-~]*)?", url) or "@" in url:
+        if not re.fullmatch(r"https?://[A-Za-z0-9.\[\]:_-]+(/[!-~]*)?", url) or not {"@", "?", "#"}.isdisjoint(url):
             message = (
-                "should begin with http:// or https:// and hold neither user nor password; these have own settings"
+                "should begin with http:// or https://, hold neither user nor password, which have own settings, and "
+                "end with its path"
             )
             raise ValueError(message)
         return url

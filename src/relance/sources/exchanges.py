@@ -224,7 +224,8 @@ def _context(settings: ExchangeSettings) -> ssl.SSLContext:
         if settings.cert_file is not None:
             context.load_cert_chain(settings.cert_file, settings.key_file)
     except (OSError, ssl.SSLError) as error:
-        raise StoreError(f"a certificate of {settings.url} cannot be used: {error}", "give PEM files") from error
+        message = f"a certificate for {httpx2.URL(settings.url).host} cannot be used: {error}"
+        raise StoreError(message, "give PEM files") from error
     return context
 
 

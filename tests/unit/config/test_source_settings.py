@@ -72,6 +72,7 @@ _LOKI = {"kind": "loki", "url": "http://x"}
         pytest.param(
             {"metrics": [{"url": "http://x", "progress": {"job_value": "{job}"}}]}, "{raw_id}", id="no job in a series"
         ),
+        pytest.param({"logs": [_LOKI | {"url": "http://x/y?token=hush"}]}, "own settings", id="a token in it"),
         pytest.param({"logs": [_LOKI | {"job_label": ""}]}, "job_label", id="lines of nobody"),
         pytest.param(
             {"logs": [_LOKI | {"kernel_match": {"unit": "kernel"}, "node_label": ""}]}, "node_label", id="no node"
@@ -91,6 +92,7 @@ def test_what_cannot_be_meant_is_refused_with_what_mends_it(
     with pytest.raises(SettingError) as refused:
         _cluster(tmp_path, **fields)
     assert says in str(refused.value)
+    assert not any(secret in str(refused.value) for secret in ("u:p", "hush"))
 
 
 def _secret(tmp_path: Path, text: str) -> Path:
