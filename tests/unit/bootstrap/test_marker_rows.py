@@ -114,6 +114,11 @@ def test_a_job_that_did_not_start_says_why_the_scheduler_waits() -> None:
     assert "did not start within 5 min (Resources), and was taken back" in told.means
 
 
+def test_a_job_that_its_deadline_took_away_did_not_start_whatever_times_the_scheduler_shows() -> None:
+    gone = replace(DONE, state=JobState.DEADLINE, nodes=(), reason="DeadLine")
+    assert "did not start within" in rows(view=gone, found={})["scheduler", "marker"].means
+
+
 def test_a_job_that_failed_is_red_only_where_no_line_came() -> None:
     failed = replace(DONE, state=JobState.FAILED)
     assert rows(view=failed, found={})["scheduler", "marker"].level is Level.BAD

@@ -91,7 +91,7 @@ def _job(marked: Marked) -> Row:
         text = f"what became of it is not known: {failure.why}" if failure else "what became of it is not known"
         remedy = (failure and failure.remedy) or f"look at it: squeue --jobs={raw_id}"
         return Row(source="scheduler", name=name, level=Level.BAD, read=read, means=text, remedy=remedy)
-    if view.started_at is None:
+    if view.started_at is None or (view.state is JobState.DEADLINE and not view.nodes):
         why = f" ({view.reason})" if view.reason else ""
         text = f"it did not start within {wordings.duration(marked.waited_s)}{why}, and was taken back"
         remedy = "wait for longer (--timeout 30m), or name a --partition with free nodes"
