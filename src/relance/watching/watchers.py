@@ -19,7 +19,7 @@ from relance.domain.views import Assignment
 from relance.ports.backends import Backend, BackendRefusedError, BackendUnavailableError
 from relance.ports.clocks import Clock
 from relance.ports.signals import SignalSource
-from relance.ports.sources import Source
+from relance.ports.sources import Reading, Source
 from relance.rules import EngineMaker, Pack, Scanner
 from relance.watching.attempts import Attempt
 from relance.watching.checkpoints import Checkpoint, from_text
@@ -133,8 +133,7 @@ class Watcher:
                             source.watch_folder(key, attempt.save_folder)
                         if attempt.learned is not None:
                             source.learn(key, attempt.learned)
-                    readings = [(source.name, await source.read(key)) for source in self._sources]
-                    attempt.take(readings, len(self._sources))
+                    attempt.take(await self._readings(key, attempt), len(self._sources))
                 except Exception as error:  # noqa: BLE001 - the one seam at which an attempt's trouble ends
                     attempt.trouble = f"a part of its logs could not be read: {error!r}"
                     _LOG.exception("attempt could not be read", attempt=str(key))
@@ -177,6 +176,17 @@ class Watcher:
                 self._leaving.pop(key, None)
 
     # ------------------------------------------------------------------------------------------------------- inwards
+
+    async def _readings(self, key: AttemptKey, attempt: Attempt) -> list[tuple[str, Reading]]:
+        """What each source has new; of one that fails nothing, while what others have read is read and not lost."""
+        readings = []
+        for source in self._sources:
+            try:
+                readings.append((source.name, await source.read(key)))
+            except Exception as error:  # noqa: BLE001 - as in `tick`, for each source alone
+                attempt.trouble = f"a part of its logs could not be read: {error!r}"
+                _LOG.exception("attempt could not be read", attempt=str(key), source=source.name)
+        return readings
 
     def _mind_the_clock(self) -> None:
         """See whether the wall clock was set, or the machine slept: that is no silence of anybody's."""

@@ -11,10 +11,11 @@ import pytest
 from relance.domain.findings import Certainty, FindingKind, Sight, Sign
 from relance.domain.views import Assignment
 from relance.rules import load_pack
+from relance.testing.memory_sources import MemoryLogs, MemorySource
 from relance.watching.checkpoints import BYTES_AT_MOST, from_text
 from relance.watching.senses import Senses
 from relance.watching.watchers import Watcher
-from tests.unit.watching.rooms import Room, saved_lines, step_line
+from tests.unit.watching.rooms import PACK, Room, saved_lines, step_line
 
 TRACEBACK = (
     "[rank3]: Traceback (most recent call last):",
@@ -204,6 +205,28 @@ async def test_one_attempts_trouble_is_noted_and_stops_no_other() -> None:
     assert [found.attempt for found in room.server.findings()] == [good.attempt]
     coverage = [batch.coverage for batch in room.server.batches if batch.attempt == bad.attempt][-1]
     assert any(entry.source == "watcher" and "no such thing" in entry.note for entry in coverage)
+
+
+async def test_a_source_that_fails_costs_no_line_of_another() -> None:
+    room = Room()
+    job = room.assignment()
+    other = MemorySource(MemoryLogs(), room.clock, "other")
+    room.watcher = Watcher(
+        backend=room.server,
+        senses=Senses(logs=(room.source, other)),
+        pack=PACK,
+        clock=room.clock,
+        settings=room.settings,
+    )
+    await _follow(room, job)
+    await room.train(job, 20)
+    other.fails = {job.attempt}
+    room.write(job, KILLED)
+    await room.quiet(job, 1.0)
+    other.fails = set()
+    await room.quiet(job, 60.0)
+
+    assert FindingKind.CRASH in {found.kind for found in room.server.findings()}
 
 
 async def test_the_last_part_of_the_logs_is_kept_when_something_was_found_and_at_the_end() -> None:
