@@ -48,7 +48,7 @@ def attribute(case: CaseFile) -> Verdict:
     prescription = with_isolation(prescription, apart)
     proof = proof_of(case)
     missing = sentences.gaps(case)
-    blind = any(item.sight is not Sight.SEEN for item in case.coverage)
+    blind = any(item.sight is not Sight.SEEN and item.scope is not Scope.METRICS for item in case.coverage)
     level = level_of(best.confidence * (_UNSURE_WITHOUT_SIGHT if blind else 1.0))
     return Verdict(
         domain=best.domain,

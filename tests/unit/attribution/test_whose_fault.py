@@ -751,3 +751,9 @@ def test_logs_in_which_nothing_was_recognised_are_no_proof_of_health() -> None:
     assert verdict.basis.level == "very low"
     trained = attribute(case(job=None, findings=(), progress=trained_until(60)))
     assert trained.cause == "healthy"
+
+
+def test_metrics_that_a_site_does_not_have_make_nobody_less_sure_of_what_logs_say() -> None:
+    without = Coverage(source="prometheus", sight=Sight.MISSING, scope=Scope.METRICS, note="no GPU metrics of node n1")
+    sure, told = (attribute(case(key_error(100), coverage=coverage)) for coverage in ((), (without,)))
+    assert told.confidence == sure.confidence
