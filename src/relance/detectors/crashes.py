@@ -6,7 +6,7 @@ attempt's process is proven dead, its steps stop, or it has ended; it is let go 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -19,6 +19,7 @@ from relance.domain.findings import Certainty, Finding, FindingKind, RuleHit, Si
 from relance.domain.keys import stable_id
 from relance.domain.observations import Life, NodeSign, Observation, SeenUpTo
 from relance.domain.progress import CheckpointSeen, PhaseSeen, Progress, StepSeen
+from relance.domain.replacing import replace
 
 NAME: Final = "crash"
 STEPS_THAT_CLEAR: Final = 2
@@ -94,10 +95,9 @@ def step(
     if isinstance(observation, (CheckpointSeen, PhaseSeen, Life)):
         return replace(state, rhythm=state.rhythm.marked(observation, progress.phase)), ()
     if isinstance(observation, SeenUpTo):
-        begins = state.stepped or state.quiet_since is None
-        quiet_since = quiet_from(now, state.last_step_at) if begins else state.quiet_since
-        seen = replace(state, stepped=False, quiet_since=quiet_since)
-        return _tell(seen, now, watched, progress) if _is_due(seen, now, watched, progress) else (seen, ())
+        if state.stepped or state.quiet_since is None:
+            state = replace(state, stepped=False, quiet_since=quiet_from(now, state.last_step_at))
+        return _tell(state, now, watched, progress) if _is_due(state, now, watched, progress) else (state, ())
     return state, ()
 
 

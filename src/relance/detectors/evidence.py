@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
 from relance.domain.faults import Role, Scope
 from relance.domain.findings import MAX_HITS, RuleHit
+from relance.domain.replacing import replace
 
 CAUSES: Final = (Role.ROOT, Role.MAYBE)
 """The roles that can name a cause."""

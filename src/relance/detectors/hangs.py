@@ -6,7 +6,7 @@ or site has set. Of an attempt whose steps are not recognised nothing is said.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -22,6 +22,7 @@ from relance.domain.findings import Certainty, Finding, FindingKind, RuleHit, Si
 from relance.domain.keys import stable_id
 from relance.domain.observations import DevicePicture, Life, NodeSign, Observation
 from relance.domain.progress import CheckpointSeen, Phase, PhaseSeen, Progress, StepSeen
+from relance.domain.replacing import replace
 
 NAME: Final = "hang"
 HITS_AT_MOST: Final = 10

@@ -5,7 +5,7 @@ Some signs call for a node to be left out once the attempt has ended, though non
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from relance.detectors.evidence import position_of, said, time_of
@@ -16,6 +16,7 @@ from relance.domain.findings import Certainty, Finding, FindingKind, RuleHit, Si
 from relance.domain.keys import stable_id
 from relance.domain.observations import Observation
 from relance.domain.progress import Progress, StepSeen
+from relance.domain.replacing import replace
 
 NAME: Final = "node"
 STEPS_AFTER: Final = 2

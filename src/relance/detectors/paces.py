@@ -11,13 +11,14 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from statistics import median
 from typing import Final
 
 from relance.domain.limits import SlowdownLimits
 from relance.domain.progress import StepSeen
+from relance.domain.replacing import replace
 
 WARM_UP: Final = 5
 """First reports, and after a step back, that say nothing: programs compile, and read for the first time."""

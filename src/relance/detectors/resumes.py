@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -11,6 +11,7 @@ from relance.domain.findings import Certainty, Finding, FindingKind
 from relance.domain.keys import stable_id
 from relance.domain.observations import Observation
 from relance.domain.progress import CheckpointEvent, CheckpointSeen, Progress, StepSeen
+from relance.domain.replacing import replace
 
 NAME: Final = "resume"
 

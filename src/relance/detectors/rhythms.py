@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from statistics import median
 from typing import Final
 
 from relance.domain.observations import Life
 from relance.domain.progress import CheckpointSeen, Phase, PhaseSeen, Progress, StepSeen
+from relance.domain.replacing import replace
 
 GAPS: Final = 8
 """Gaps that the usual one is the median of, so that a pause for a save or an evaluation does not count."""

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 from relance.detectors.levels import UNKNOWN, Level, LevelFold
 from relance.domain.limits import DivergenceLimits
 from relance.domain.progress import StepSeen
+from relance.domain.replacing import replace
 
 SCALE_SOUGHT: Final = 64
 """Reports in which a gradient norm that was never a number may only mean that the loss scale is still sought: from 2^32

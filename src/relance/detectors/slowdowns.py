@@ -6,7 +6,7 @@ finding, or in one after it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -18,6 +18,7 @@ from relance.domain.findings import Certainty, Finding, FindingKind, RuleHit
 from relance.domain.keys import stable_id
 from relance.domain.observations import Observation, SeenUpTo
 from relance.domain.progress import CheckpointEvent, CheckpointSeen, Phase, PhaseSeen, Progress, StepSeen
+from relance.domain.replacing import replace
 
 NAME: Final = "slowdown"
 CAPTURE: Final = "slow"

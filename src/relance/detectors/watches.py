@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -19,6 +19,7 @@ from relance.detectors.watched import Watched
 from relance.domain.findings import Finding
 from relance.domain.observations import Observation
 from relance.domain.progress import Progress, StepSeen
+from relance.domain.replacing import replace
 
 _NO_CRASH: Final = CrashState()
 _NO_HANG: Final = HangState()

@@ -108,7 +108,8 @@ def _parts(kind: Any) -> Callable[[Any], dict[str, Any]] | None:  # noqa: ANN401
 
 
 def _instant(value: datetime) -> str:
-    return value.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    at = value if value.tzinfo is UTC else value.astimezone(UTC)
+    return f"{at.isoformat(timespec='microseconds')[:-6]}Z"  # without +00:00
 
 
 def _key(key: object) -> str:

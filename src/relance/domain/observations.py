@@ -111,7 +111,7 @@ class WatcherBatch:
     """What a watcher has of one attempt, handed over in one call; idempotent by the findings' ids.
 
     `checkpoint` is an opaque text of at most 512 KiB: source positions and detector states, one value, as they were
-    when these findings came of them.
+    when these findings came of them. None: the one before stays, from which the rest is found again.
     """
 
     attempt: AttemptKey

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from typing import Final
 
@@ -12,6 +12,7 @@ from relance.domain.log_texts import LogText, line_start
 from relance.domain.log_times import dated
 from relance.domain.observations import LogBlock
 from relance.domain.progress import CheckpointEvent, CheckpointSeen, Phase, PhaseSeen, ProgressMark, StepSeen
+from relance.domain.replacing import replace
 from relance.progress.dialects import SAME, StepText, Told
 from relance.progress.marks import MarkText
 

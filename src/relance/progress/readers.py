@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, tzinfo
 from operator import itemgetter
 
 from relance.domain.log_texts import LogText, line_start
 from relance.domain.observations import LogBlock
 from relance.domain.progress import ProgressMark
+from relance.domain.replacing import replace
 from relance.progress.dialects import StepText
 from relance.progress.folding import NOTHING_CARRIED, Carried, Fold
 from relance.progress.frameworks import DIALECTS, LEARNED, OWN, marks_of, without_marks

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from statistics import median
 
@@ -21,6 +21,7 @@ from relance.domain.progress import (
     ProgressMark,
     StepSeen,
 )
+from relance.domain.replacing import replace
 
 WINDOW = 64
 """Step times that the median is taken of."""
@@ -95,8 +96,9 @@ def with_start(state: ProgressState, started_at: datetime | None) -> ProgressSta
 
 def seen_up_to(state: ProgressState, as_of: datetime) -> ProgressState:
     """The same progress, known up to a later time."""
-    latest = max(state.progress.as_of, as_of)
-    return replace(state, progress=replace(state.progress, as_of=latest))
+    if as_of <= state.progress.as_of:
+        return state
+    return replace(state, progress=replace(state.progress, as_of=as_of))
 
 
 def _after_step(state: ProgressState, mark: StepSeen) -> ProgressState:
@@ -107,12 +109,12 @@ def _after_step(state: ProgressState, mark: StepSeen) -> ProgressState:
         progress = replace(progress, step_at=latest_at)
         return replace(state, progress=_with_more(progress, mark) if mark.step == progress.step else progress)
     back = progress.step is not None and mark.step < progress.step
-    if back:
-        state = replace(state, reports=0, stamp_step=None, stamp_at=None)
-    state = _timed(replace(state, reports=state.reports + 1, before=progress.step), mark)
+    reports = 1 if back else state.reports + 1
+    times_s = _times_with(state, mark, reports, back=back)
     saving = not back and _is_being_saved(progress, mark.step)
-    first = progress.first_step is None
+    first, before = progress.first_step is None, progress.step
     pause_s = None if progress.step_at is None or back else (latest_at - progress.step_at).total_seconds()
+    told = mark.throughput is not None
     progress = replace(
         progress,
         phase=Phase.SAVING if saving else Phase.TRAINING,
@@ -123,17 +125,28 @@ def _after_step(state: ProgressState, mark: StepSeen) -> ProgressState:
         highest_step=mark.step if progress.highest_step is None else max(progress.highest_step, mark.step),
         total_steps=mark.total if mark.total is not None else progress.total_steps,
         steps_seen=progress.steps_seen + 1,
-        median_step_s=median(state.times_s) if state.times_s else None,
+        median_step_s=progress.median_step_s if times_s is state.times_s else median(times_s),
         longest_pause_s=_longer(progress.longest_pause_s, pause_s),
         longest_save_s=_longer(progress.longest_save_s, pause_s if state.saved else None),
         longest_evaluation_s=_longer(progress.longest_evaluation_s, pause_s if state.evaluated else None),
         loss=_finite(mark.loss),
         grad_norm=_finite(mark.grad_norm),
+        throughput=_finite(mark.throughput) if told else progress.throughput,
+        throughput_unit=mark.throughput_unit if told else progress.throughput_unit,
         is_learned=mark.is_learned,
     )
-    if mark.throughput is not None:
-        progress = replace(progress, throughput=_finite(mark.throughput), throughput_unit=mark.throughput_unit)
-    return replace(state, progress=progress, paused=saving, saved=saving, evaluated=False)
+    return replace(
+        state,
+        progress=progress,
+        times_s=times_s,
+        reports=reports,
+        before=before,
+        stamp_step=mark.step,
+        stamp_at=mark.at,
+        paused=saving,
+        saved=saving,
+        evaluated=False,
+    )
 
 
 def _with_more(progress: Progress, mark: StepSeen) -> Progress:
@@ -153,14 +166,13 @@ def _is_being_saved(progress: Progress, step: int) -> bool:
     return progress.phase is Phase.SAVING and begun is not None and step <= begun
 
 
-def _timed(state: ProgressState, mark: StepSeen) -> ProgressState:
-    """Take the step's time, as it says or by the times of two reports, unless it is no usual one."""
+def _times_with(state: ProgressState, mark: StepSeen, reports: int, *, back: bool) -> tuple[float, ...]:
+    """The step times with that of this step, as it says or by the times of two reports, unless it is no usual one."""
     time_s = mark.step_time_s
-    if time_s is None and not state.paused:
+    if time_s is None and not state.paused and not back:
         time_s = _measured_s(state.stamp_step, state.stamp_at, mark)
-    usual = time_s is not None and time_s > 0.0 and state.reports > WARM_UP_REPORTS
-    times_s = (*state.times_s, time_s)[-WINDOW:] if usual and time_s is not None else state.times_s
-    return replace(state, times_s=times_s, stamp_step=mark.step, stamp_at=mark.at, paused=False)
+    usual = time_s is not None and time_s > 0.0 and reports > WARM_UP_REPORTS
+    return (*state.times_s, time_s)[-WINDOW:] if usual and time_s is not None else state.times_s
 
 
 def _after_checkpoint(state: ProgressState, mark: CheckpointSeen) -> ProgressState:

@@ -139,6 +139,8 @@ class LocalBackend:
             append = _append_of(snapshot, batch, events)
             if await self._try(append):
                 self._live.stored_at[batch.attempt] = now
+                if batch.checkpoint is not None:
+                    self._live.checkpoint_at[batch.attempt] = now
                 break
         else:
             message = f"{stream} is too busy"
@@ -281,7 +283,8 @@ class LocalBackend:
             self._bell.ring(recorded[-1].position)
 
     def _is_due(self, batch: WatcherBatch, now: datetime) -> bool:
-        last = self._live.stored_at.get(batch.attempt)
+        of_kind = self._live.stored_at if batch.checkpoint is None else self._live.checkpoint_at
+        last = of_kind.get(batch.attempt)  # a checkpoint comes with few batches: those without are no reason to wait
         if batch.read_to_end and not self._live.read_to_end.get(batch.attempt, False):
             return True  # its last word: no later one would bring the last steps into the history
         fresh = batch.progress is not None or batch.checkpoint is not None

@@ -36,6 +36,8 @@ class Live:
         """Whether the watcher has said its last word of an attempt that has ended."""
         self.stored_at: dict[AttemptKey, datetime] = {}
         """When something that the watcher said of an attempt was stored last."""
+        self.checkpoint_at: dict[AttemptKey, datetime] = {}
+        """The same of a checkpoint."""
         self.desks: tuple[Desk, ...] = ()
         """The outside providers that are asked, if any."""
         self._batch_at: dict[AttemptKey, tuple[str, datetime]] = {}
@@ -77,6 +79,7 @@ class Live:
             self.coverage,
             self.read_to_end,
             self.stored_at,
+            self.checkpoint_at,
             self._batch_at,
         )
         for by_attempt in said:

@@ -58,6 +58,13 @@ class SightContract:
         await stand.backend.submit(batch)
         assert await stand.backend.checkpoint(stand.attempt()) == text
 
+    async def test_a_checkpoint_is_kept_however_often_progress_comes_without_one(self, stand: BackendStand) -> None:
+        await stand.begin()
+        await stand.backend.submit(replace(stand.batch(), checkpoint=None))
+        await stand.backend.submit(replace(stand.batch(), checkpoint="{}"))
+        await stand.backend.submit(replace(stand.batch(), checkpoint=None))
+        assert await stand.backend.checkpoint(stand.attempt()) == "{}"
+
     async def test_a_job_is_given_the_longest_start_and_pause_of_its_workflow(self, stand: BackendStand) -> None:
         await stand.begin()
         stand.show("18", name="train-17")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from relance.domain.findings import Coverage, Finding, Sight
 from relance.domain.observations import Attachment, WatcherBatch
+from relance.domain.replacing import replace
 from relance.domain.views import Assignment
 from relance.ports.signals import Signals
 from relance.ports.sources import Reading
@@ -33,6 +33,8 @@ class Attempt:
         self.retry_at = 0.0
         self.sent_at = -1e9
         """When something was handed over last, by the monotonic clock."""
+        self.kept_at = -1e9
+        """The same of a checkpoint."""
         self.has_finding = False
         self.left_at: float | None = None
         self._pipeline = pipeline
@@ -129,15 +131,25 @@ class Attempt:
             self._settings.submit_s if watched_closely else self._settings.heartbeat_s
         )
 
-    def batch(self, holder: str, now: datetime) -> WatcherBatch:
-        """All that is to be handed over, with the checkpoint that goes with it."""
+    def wants_checkpoint(self, now: float) -> bool:
+        """Whether the checkpoint goes with what is handed over now, by the monotonic clock.
+
+        It always goes with findings, which came of it; while nothing is wrong, now and then.
+        """
+        news = bool(self._findings) or (self._read_to_end and not self._end_told) or self.left_at is not None
+        old = now - self.kept_at >= self._settings.checkpoint_s or self._ahead_bytes >= self._settings.unkept_bytes
+        return news or old or self.is_in_doubt
+
+    def batch(self, holder: str, now: datetime, *, with_checkpoint: bool = True) -> WatcherBatch:
+        """All that is to be handed over, and the checkpoint of now."""
+        kept = to_text(Checkpoint(positions=self.positions, memory=self._memory)) if with_checkpoint else None
         return WatcherBatch(
             attempt=self.assignment.attempt,
             holder=holder,
             as_of=now,
             findings=tuple(self._findings),
             progress=self._memory.progress.progress,
-            checkpoint=to_text(Checkpoint(positions=self.positions, memory=self._memory)),
+            checkpoint=kept,
             coverage=self.coverage(),
             read_to_end=self._read_to_end,
         )
@@ -146,7 +158,8 @@ class Attempt:
         """The server has this batch."""
         sent = {finding.id for finding in batch.findings}
         self._findings = [finding for finding in self._findings if finding.id not in sent]
-        self._ahead_bytes = 0
+        if batch.checkpoint is not None:
+            self._ahead_bytes, self.kept_at = 0, now
         self._noticed = False
         self._end_told = batch.read_to_end
         self.retry_s = self.retry_at = 0.0

@@ -6,7 +6,7 @@ Pure: the same readings give the same state and findings.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
 
@@ -18,6 +18,7 @@ from relance.domain.limits import DivergenceLimits, HangLimits, SlowdownLimits
 from relance.domain.log_texts import LogText
 from relance.domain.observations import Life, LogBlock, Observation, SeenUpTo
 from relance.domain.progress import CheckpointEvent, CheckpointSeen, Phase, Progress, ProgressMark, StepSeen
+from relance.domain.replacing import replace
 from relance.domain.views import Assignment
 from relance.ports.signals import Signal
 from relance.ports.sources import Reading
@@ -156,7 +157,7 @@ class Pipeline:
         if mark is not None and mark > memory.watermark:
             memory, found = observe(memory, SeenUpTo(source="all", at=mark), watched)
             findings += found
-        memory = replace(memory, progress=with_start(memory.progress, case.started_at))
+        memory = _started(memory, case)
         return Outcome(memory=memory, findings=tuple(findings), noticed=noticed or bool(findings))
 
     def hear(self, memory: Memory, source: str, signals: Sequence[Signal], case: Assignment) -> Outcome:
@@ -168,8 +169,7 @@ class Pipeline:
                 memory = replace(memory, steps_from=memory.steps_from | {source}, are_steps_shipped=True)
             memory, found = observe(memory, signal, watched)
             findings += found
-        memory = replace(memory, progress=with_start(memory.progress, case.started_at))
-        return Outcome(memory=memory, findings=tuple(findings), noticed=bool(signals))
+        return Outcome(memory=_started(memory, case), findings=tuple(findings), noticed=bool(signals))
 
     def _watched(self, case: Assignment, memory: Memory) -> Watched:
         """What the detectors are told of the attempt."""
@@ -279,15 +279,21 @@ def meanings_of(pack: Pack) -> Meanings:
 
 def observe(memory: Memory, observation: Observation, watched: Watched) -> tuple[Memory, tuple[Finding, ...]]:
     """Fold one observation into the progress, then into the detectors."""
-    progress, watermark = memory.progress, memory.watermark
+    progress, watermark, save_folder = memory.progress, memory.watermark, memory.save_folder
     if isinstance(observation, SeenUpTo):
         watermark = observation.at
         progress = seen_up_to(progress, watermark)
     elif isinstance(observation, ProgressMark):
         progress = track(progress, observation, progress.progress.as_of)
-        memory = replace(memory, save_folder=_save_folder(observation) or memory.save_folder)
+        save_folder = _save_folder(observation) or save_folder
     state, findings = watch(memory.watch, observation, watermark, watched, progress.progress)
-    return replace(memory, progress=progress, watch=state, watermark=watermark), findings
+    return replace(memory, progress=progress, watch=state, watermark=watermark, save_folder=save_folder), findings
+
+
+def _started(memory: Memory, case: Assignment) -> Memory:
+    """With how long the attempt took to its first step, once that is known."""
+    progress = with_start(memory.progress, case.started_at)
+    return memory if progress is memory.progress else replace(memory, progress=progress)
 
 
 def _save_folder(mark: ProgressMark) -> str | None:

@@ -24,7 +24,12 @@ class WatcherSettings:
     slowdown: SlowdownLimits = _SLOWDOWN
     divergence: DivergenceLimits = _DIVERGENCE
     submit_s: float = 1.0
-    """Progress and checkpoint are handed over at most this often; a finding is handed over at once."""
+    """Progress is handed over at most this often; a finding is handed over at once."""
+    checkpoint_s: float = 10.0
+    """The checkpoint of an attempt of which nothing is wrong is handed over at most this often: what came since is read
+    again after a crash of the watcher."""
+    unkept_bytes: int = 1024 * 1024
+    """So much is read beyond the last checkpoint; then it is handed over, too."""
     sight_s: float = 10.0
     """How often the server is told how the sources stand."""
     heartbeat_s: float = 10.0

@@ -92,7 +92,7 @@ class Watcher:
             task.cancel()
         await asyncio.gather(*self._ticks.values(), return_exceptions=True)
         for attempt in [*self._attempts.values(), *self._leaving.values()]:
-            await self._hand_over(attempt)
+            await self._hand_over(attempt, at_last=True)
 
     async def refresh(self) -> int:
         """Follow exactly the attempts that the server names now; gives the position of its history.
@@ -227,9 +227,10 @@ class Watcher:
             if not await self._hand_over(attempt):
                 self._leaving[key] = attempt
 
-    async def _hand_over(self, attempt: Attempt) -> bool:
+    async def _hand_over(self, attempt: Attempt, *, at_last: bool = False) -> bool:
         """Hand over all there is of an attempt; False when the server did not take it."""
-        batch = attempt.batch(self._settings.holder, self._clock.now())
+        kept = at_last or attempt.wants_checkpoint(self._clock.monotonic())
+        batch = attempt.batch(self._settings.holder, self._clock.now(), with_checkpoint=kept)
         if not await self._submit(batch):
             attempt.failed(self._clock.monotonic())
             return False

@@ -59,6 +59,45 @@ async def test_findings_and_the_checkpoint_that_goes_with_them_are_one_batch() -
     assert checkpoint.positions["memory"]["job.out"] == len(room.logs.logs[0].data)
 
 
+async def test_while_nothing_is_wrong_the_checkpoint_goes_with_progress_now_and_then() -> None:
+    room, job = await _training()
+    room.server.batches.clear()
+
+    await room.train(job, 30, every_s=2.0)
+
+    kept = [batch.as_of for batch in room.server.batches if batch.checkpoint is not None]
+    assert sum(batch.progress is not None for batch in room.server.batches) == 30
+    assert 5 <= len(kept) <= 6
+    await room.watcher.stop()
+    last = from_text(room.server.batches[-1].checkpoint)
+    assert last is not None
+    assert last.positions["memory"]["job.out"] == len(room.logs.logs[0].data)
+
+
+async def test_of_an_attempt_in_doubt_the_checkpoint_goes_with_all() -> None:
+    room, job = await _training()
+    await room.quiet(job, 20.0)
+    assert room.server.findings()
+    room.server.batches.clear()
+
+    await room.train(job, 10, every_s=2.0)
+
+    assert len(room.server.batches) >= 9
+    assert all(batch.checkpoint is not None for batch in room.server.batches)
+
+
+async def test_much_that_was_read_since_the_last_checkpoint_brings_the_next() -> None:
+    room, job = await _training(unkept_bytes=10_000)
+    room.server.batches.clear()
+
+    room.write(job, *["nothing to see here"] * 1000)
+    room.clock.advance(1.0)
+    await room.tick(job)
+
+    (batch,) = room.server.batches
+    assert batch.checkpoint is not None
+
+
 async def test_a_frightening_line_while_training_goes_on_opens_nothing() -> None:
     room, job = await _training()
     for _ in range(10):
