@@ -133,8 +133,12 @@ def _figures(outcome: Outcome) -> dict[str, object]:
     return {
         "written": outcome.written,
         "written_meanwhile": outcome.written_meanwhile,
-        "caught_up_s": outcome.caught_up_s,
-        "told_away_s": outcome.told_away_s,
+        "caught_up_s": _rounded(outcome.caught_up_s),
+        "told_away_s": _rounded(outcome.told_away_s),
         "alarms_looks": outcome.alarms_looks,
         "findings": [f"{each.detector} {each.certainty.value}: {each.summary}" for each in outcome.findings],
     }
+
+
+def _rounded(duration_s: float | None) -> float | None:
+    return None if duration_s is None else round(duration_s, 1)
