@@ -72,7 +72,9 @@ async def test_a_block_tells_stream_node_rank_and_time() -> None:
     written_at = stand.clock.now()
     stand.clock.advance(3600)
     await stand.gathering.look()
-    (block,) = stand.read(job).blocks
+    reading = stand.read(job)
+    (block,) = reading.blocks
+    assert reading.is_shipped
     assert block.file == 'loki:{job_id="17",node="n1.example.org",rank="3"}'
     assert (block.node, block.rank, block.scope, block.offset) == ("n1", 3, Scope.APPLICATION, 0)
     assert block.read_at == written_at
