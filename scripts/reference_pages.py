@@ -19,6 +19,7 @@ from pydantic.fields import FieldInfo
 from relance.config import providers as provider_settings
 from relance.config import settings as settings_module
 from relance.config import sources as source_settings
+from relance.config.evidence import EvidenceSettings
 from relance.domain import events as e
 from relance.domain.incidents import TRANSITIONS, IncidentState
 from relance.domain.limits import Limits
@@ -87,7 +88,7 @@ _GROUPS: tuple[tuple[type[BaseModel], str], ...] = (
     (source_settings.LogStoreSettings, "`clusters[].logs[]` with `kind: loki` or `kind: victorialogs`"),
     (source_settings.MetricStoreSettings, "`clusters[].metrics[]`"),
     (source_settings.ProgressSeriesSettings, "`clusters[].metrics[].progress`"),
-    (settings_module.EvidenceSettings, "`clusters[].evidence`"),
+    (EvidenceSettings, "`clusters[].evidence`"),
     (settings_module.LocalSchedulerSettings, "`clusters[].scheduler` with `kind: local`"),
     (settings_module.SlurmSchedulerSettings, "`clusters[].scheduler` with `kind: slurm`"),
     (settings_module.ServerSettings, "`server`"),

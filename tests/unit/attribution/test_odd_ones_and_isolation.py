@@ -143,9 +143,7 @@ def test_a_sign_that_calls_for_no_isolation_leaves_nobody_out() -> None:
 
 
 @pytest.mark.parametrize(("showing", "isolated"), [(1, ["n2"]), (2, []), (4, [])])
-def test_a_state_that_many_nodes_of_the_attempt_show_leaves_none_of_them_out(
-    showing: int, isolated: list[str]
-) -> None:
+def test_a_state_that_many_nodes_of_the_attempt_show_leaves_none_of_them_out(showing: int, isolated: list[str]) -> None:
     timed_out = hit(
         "collective_timeout", 100, rank=1, domain=FaultDomain.UNKNOWN, role=Role.CASCADE, restart=RestartHint.OK
     )
