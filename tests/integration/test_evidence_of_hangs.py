@@ -19,6 +19,7 @@ LIMITS = {
     "grace_after_boot_s": 0,
     "hang": {
         "suspected_min_s": 4, "lasting_min_s": 5, "lasting_times": 1, "signed_min_s": 8, "signed_medians": 3,
+        "gpu_min_s": 12,  # a rank that loads data is what a healthy pause shows, too
     },
 }  # fmt: skip
 WITHIN_S = 90.0

@@ -104,13 +104,20 @@ def test_standings_from_elsewhere_count_instead_of_the_series_given() -> None:
     assert evaluate([rule("metric-slow-clock")], [cold], READ_AT) == ()
 
 
+BEGAN = 1_767_225_600.0
+"""When the samples of examples begin."""
+UP = BEGAN - 100_000.0
+"""A node's start, long before."""
+
+
 @pytest.mark.parametrize(
     ("values", "hits"),
     [
-        ((1_700_000_000, 1_699_999_999, 1_700_000_000), 0),  # a clock that jitters
-        ((1_700_000_000, 1_700_000_400), 1),
-        ((1_700_000_000, 1_699_999_999, 1_700_000_030), 0),
-        ((1_700_000_000, float("nan"), 1_700_000_400), 1),
+        ((UP, UP - 1, UP), 0),  # a clock that jitters
+        ((UP, BEGAN + 40), 1),
+        ((UP, UP + 400), 0),  # a clock that was set: nobody starts before the sample that shows it up
+        ((UP, UP - 1, UP + 30), 0),
+        ((UP, float("nan"), BEGAN + 100), 1),
     ],
 )
 def test_a_counter_that_goes_back_a_little_did_not_begin_anew(values: tuple[float, ...], hits: int) -> None:
