@@ -71,9 +71,10 @@ def rows(told: Result) -> dict[tuple[str, str], dict[str, str]]:
     return {(row["source"], row["name"]): row for row in json.loads(told.stdout)["rows"]}
 
 
-def ours(cluster: RunningCluster) -> str:
-    """Our jobs in the queue."""
-    return cluster.must("root", ["squeue", "--noheader", f"--name={MARKER}", "--format=%i %T"]).strip()
+def ours(nodes: LeasedNodes) -> str:
+    """Our jobs in the queue of a test's own partition: others may test the same beside it."""
+    words = ["squeue", "--noheader", f"--name={MARKER}", f"--partition={nodes.partition}", "--format=%i %T"]
+    return nodes.cluster.must("root", words).strip()
 
 
 def test_a_marker_goes_through_slurm_files_and_store(
@@ -89,7 +90,7 @@ def test_a_marker_goes_through_slurm_files_and_store(
         assert re.search(r"\d\.\d s after it was written", found[source, "marker"]["read"])
     assert found["loki", "node of marker"]["level"] == "ok"
     assert found["scheduler", "clock of the node"]["level"] == "ok"
-    assert ours(slurm_cluster) == ""
+    assert ours(slurm_nodes) == ""
 
 
 def test_a_marker_whose_job_never_starts_is_taken_back(
@@ -103,7 +104,7 @@ def test_a_marker_whose_job_never_starts_is_taken_back(
     assert told.exit_code == 5
     assert "did not start within" in found["scheduler", "marker"]["means"], found
     assert found["files", "marker"]["level"] == "bad"
-    assert ours(slurm_cluster) == ""
+    assert ours(slurm_nodes) == ""
     slurm_cluster.wait_for_state(other, "RUNNING")
 
 
@@ -150,7 +151,7 @@ async def test_slurm_itself_removes_a_marker_that_nobody_takes_back(
     assert re.search(r" Comment=relance:off ", told)
     assert re.search(r" Requeue=0 ", told)
     await marker.withdraw(raw_id)
-    assert ours(slurm_cluster) == ""
+    assert ours(slurm_nodes) == ""
     await marker.withdraw(raw_id)
 
 
@@ -171,10 +172,10 @@ def test_a_check_that_is_interrupted_takes_its_job_back(
     )
     running = Running(program)
     try:
-        running.wait_until(lambda: ours(slurm_cluster) != "", INTERRUPT_LIMIT_S)
+        running.wait_until(lambda: ours(slurm_nodes) != "", INTERRUPT_LIMIT_S)
         running.signal(signal.SIGINT)
         running.wait(INTERRUPT_LIMIT_S)
     finally:
         running.stop()
-    assert ours(slurm_cluster) == ""
+    assert ours(slurm_nodes) == ""
     slurm_cluster.wait_for_state(other, "RUNNING")
