@@ -102,7 +102,8 @@ async def test_an_xid_that_is_scraped_is_told_within_seconds(
         await made.close()
     [hit] = found
     assert (hit.node, hit.device) == ("n1", "gpu2")
-    assert 0.0 <= hit.when.timestamp() - changed_at <= 5.0
+    # A store stamps a sample with the time at which it began to scrape, which may be just before the change.
+    assert -1.0 <= hit.when.timestamp() - changed_at <= 5.0
     assert hit.at is not None
 
 
