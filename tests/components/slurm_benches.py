@@ -96,7 +96,7 @@ class SlurmBench:
     async def step_runs(self, raw_id: str) -> None:
         """Return when a step of the job that `srun` started runs."""
         end = self.clock.monotonic() + WAIT_S
-        while f"{raw_id}.0" not in await self.do("root", "squeue", "--steps", "--noheader", "--format=%i"):
+        while f"{raw_id}.0" not in (await self.do("root", "squeue", "--steps", "--noheader", "--format=%i")).split():
             assert self.clock.monotonic() < end, f"no step of {raw_id} runs"
             await self.clock.sleep(0.1)
 
