@@ -162,7 +162,7 @@ def _answered(transaction: Transaction, answer: Answered, now: Moment) -> Turn:
             return updates.update_answered(written, answer, now)
         case Verb.CANCEL:
             return _cancel_answered(known, answer, now)
-        case None:
+        case None | Verb.REQUEUE_HELD | Verb.RELEASE | Verb.ARM | Verb.REARM:
             return Turn(transaction=known, step=Read())
 
 

@@ -174,6 +174,9 @@ class Carrying:
                 return scheduler.constrain(job, send.exclude, send.start_at)
             case Verb.CANCEL:
                 return scheduler.cancel(job)
+            case Verb.REQUEUE_HELD | Verb.RELEASE | Verb.ARM | Verb.REARM:
+                message = f"no transaction sends {send.verb.value}"
+                raise ValueError(message)
 
     def _intend(self, send: Send, command: Command, *, is_first: bool) -> Intended:
         """The intent of this command, on the disk; the first of an action must be, or it is not sent."""

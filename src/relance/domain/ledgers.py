@@ -30,6 +30,14 @@ class Verb(Enum):
     """Set exclusions and start time of the pending job."""
     CANCEL = "cancel"
     """End the job for good."""
+    REQUEUE_HELD = "requeue_held"
+    """Put the job back in the queue, held: the hold is ours to end."""
+    RELEASE = "release"
+    """End a hold of ours."""
+    ARM = "arm"
+    """Let the job be requeued at all, where it was submitted so that it may not."""
+    REARM = "rearm"
+    """Let a job that depends on this one wait for it anew, after it was told that the dependency can never be met."""
 
 
 class Outcome(Enum):
