@@ -90,8 +90,11 @@ class SlurmBench:
         return job
 
     def words(self, nodes: int) -> list[str]:
-        """The options of sbatch and salloc for a job of so many of our nodes."""
-        return [f"--nodes={nodes}", f"--partition={self.partition}", "--job-name=llama"]
+        """The options of sbatch and salloc for a job of so many of our nodes.
+
+        The name is this bench's alone: a job of another test, with the same owner, folder and name, would be a copy.
+        """
+        return [f"--nodes={nodes}", f"--partition={self.partition}", f"--job-name=llama-{self.partition}"]
 
     async def step_runs(self, raw_id: str) -> None:
         """Return when a step of the job that `srun` started runs."""

@@ -77,6 +77,7 @@ async def test_a_copy_submitted_just_before_the_update_goes_on_and_ours_never_ru
         await asyncio.gather(running, return_exceptions=True)
         ledger.close()
     ((end, reason),) = backend.ends()
+    assert copies, f"no update was sent: {end.value}: {reason}; {backend.story(prepared=True)}"
     assert (end, copies[0] in reason) == (ActionEnd.ABANDONED, True), reason
     after = await bench.scheduler.read(raw_id)
     # Slurm gives what was cancelled before its start the time of its end as its start; it never had a node.
