@@ -71,7 +71,13 @@ def scheduler_of(
 ) -> Scheduler:
     """The adapter that the settings choose."""
     if isinstance(settings, LocalSchedulerSettings):
-        return LocalScheduler(cluster=cluster.name, state_dir=settings.state_dir, clock=clock, limits=cluster.limits)
+        return LocalScheduler(
+            cluster=cluster.name,
+            state_dir=settings.state_dir,
+            clock=clock,
+            limits=cluster.limits,
+            comment_forms=cluster.accept_comment_forms,
+        )
     return SlurmScheduler(slurm_settings(cluster, settings), clock)
 
 
@@ -84,6 +90,7 @@ def slurm_settings(cluster: ClusterSettings, settings: SlurmSchedulerSettings) -
         partitions=settings.partitions,
         opted_in=opted_in,
         watch_all=settings.watch_all,
+        comment_forms=cluster.accept_comment_forms,
         read_wish_files=settings.wish_files,
         poll_s=settings.jobs_s or cluster.poll_s,
         nodes_s=settings.nodes_s,

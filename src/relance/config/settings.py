@@ -103,6 +103,10 @@ class ClusterSettings(_Strict):
     """Job logs are only opened below these folders."""
     opt_in: Literal["all", "none"] | tuple[str, ...] = "none"
     """Partitions whose jobs need no wish of their own: `all`, `none`, or a list of their names."""
+    accept_comment_forms: tuple[Literal["aps"], ...] = ()
+    """Forms of another recovery engine's comments that are taken for wishes of ours: by naming one you state that the
+    other engine is off here. `aps` is `{"APS": {"auto_resume_mode": "requeue", …}}`; until then such a job is observed.
+    """
     progress_patterns: dict[str, str] = Field(default_factory=dict)
     """A pattern (RE2 syntax, with groups such as `step` and `loss`) by partition, for logs of no known framework."""
     hang_after_s: Annotated[float, Field(ge=1)] | None = None

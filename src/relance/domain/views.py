@@ -72,6 +72,10 @@ class Wish:
     hang_after_s: float | None = None
     progress: str | None = None
     notes: tuple[str, ...] = ()
+    form: str = ""
+    """The other engine whose form the comment is in, such as `aps`; empty: it is in ours, or there is none."""
+    arm_requeue: bool = False
+    """Whether the owner wants the job, submitted with --no-requeue, to be made one that may be requeued."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

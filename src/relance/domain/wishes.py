@@ -2,17 +2,19 @@
 
 The comment is other people's input. It is either JSON, `{"relance": {"mode": "act", "max_restarts": 8, ...}}`, where
 other keys of the same object are left alone, or the short form `relance:act,restarts=4,hang=900`. The same settings can
-stand in a file of the job's owner; what the comment says goes before it.
+stand in a file of the job's owner; what the comment says goes before it. A comment in the form of another engine is
+read as `relance.domain.comment_forms` says.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
+from relance.domain.comment_forms import OtherForm, other_form
 from relance.domain.limits import Limits
 from relance.domain.stages import Stage
 from relance.domain.views import Wish
@@ -29,6 +31,8 @@ MAX_HANG_AFTER_S = 7 * 86400.0
 _SHORT = re.compile(r"(?:^|\s)relance:(\S*)")
 _MEANT_FOR_US = re.compile(r"\{\s*[\"']?relance\b|\brelance[\"']?\s*[:=]|\brelance\s+off\b", re.IGNORECASE)
 _SHORT_NAMES: Mapping[str, str] = {"restarts": "max_restarts", "hang": "hang_after_s", "workflow": "workflow"}
+_ARM = "arm_requeue"
+"""Counts in the job's own comment alone: it changes the job before anything is wrong with it."""
 _QUOTING = "a comment in a batch script needs quotes: #SBATCH --comment='{\"relance\": {...}}'"
 
 
@@ -36,11 +40,12 @@ class _BrokenError(ValueError):
     """A setting cannot be understood; the text says which and how."""
 
 
-def parse_wish(comment: str, limits: Limits) -> Wish:
+def parse_wish(comment: str, limits: Limits, forms: Collection[str] = ()) -> Wish:
     """The wish in a job's comment; an empty one when the comment does not speak to us.
 
-    Never raises. A setting that cannot be understood leaves the job in `observe`, whatever else it asks for, with a
-    note; a value beyond the site's limits is clipped, an unknown setting ignored, each with a note.
+    `forms` are those of other engines that the site takes for wishes. Never raises. A setting that cannot be understood
+    leaves the job in `observe`, whatever else it asks for, with a note; a value beyond the site's limits is clipped, an
+    unknown setting ignored, each with a note.
     """
     if len(comment) > MAX_COMMENT_CHARS:
         if "relance" not in comment:
@@ -50,27 +55,34 @@ def parse_wish(comment: str, limits: Limits) -> Wish:
         settings = _settings(comment)
     except _BrokenError as error:
         return _broken(str(error))
-    return Wish() if settings is None else _wish(settings, limits)
+    if settings is not None:
+        return _wish(settings, limits)
+    other = other_form(comment, forms)
+    return Wish() if other is None else _other_wish(other, limits)
 
 
-def join_wishes(comment: str, in_file: Mapping[str, Any] | str | None, limits: Limits) -> Wish:
+def join_wishes(
+    comment: str, in_file: Mapping[str, Any] | str | None, limits: Limits, forms: Collection[str] = ()
+) -> Wish:
     """The wish in a job's comment and in its owner's file, setting by setting: the comment goes before the file.
 
     `in_file` is what the file holds, by name and below `relance` if the file has that; None: there is no such file; a
     text says why it could not be read, which leaves the job in `observe` with that note. Never raises.
     """
-    if in_file is None:
-        return parse_wish(comment, limits)
     own = _own_settings(comment)
-    if own is None:
-        # What is wrong with the comment is told by its own parser.
-        return parse_wish(comment, limits)
+    if in_file is None or own is None or (not own and other_form(comment, forms) is not None):
+        # What is wrong with the comment is told by its own parser; and whoever asks another engine in the comment has
+        # said there all that counts.
+        return parse_wish(comment, limits, forms)
     try:
         found = _file_settings(in_file)
     except _BrokenError as error:
         wish = lowered(_wish(own, limits))
         return replace(wish, notes=(*wish.notes, f"{error}; so the job stays in observe"))
-    return _wish({**found, **own}, limits)
+    if _ARM not in found:
+        return _wish({**found, **own}, limits)
+    joined = _wish({**{name: value for name, value in found.items() if name != _ARM}, **own}, limits)
+    return replace(joined, notes=(*joined.notes, f"{_ARM} counts in the job's own comment only, not in a file"))
 
 
 def lowered(wish: Wish) -> Wish:
@@ -127,9 +139,13 @@ def _json_settings(text: str) -> dict[str, Any] | None:
 
 def _short_settings(text: str) -> dict[str, Any]:
     mode, *rest = text.split(",")
-    settings: dict[str, Any] = {"mode": mode} if "=" not in mode else {}
-    for part in [mode, *rest] if "=" in mode else rest:
+    is_mode = "=" not in mode and mode != _ARM
+    settings: dict[str, Any] = {"mode": mode} if is_mode else {}
+    for part in rest if is_mode else [mode, *rest]:
         name, equals, value = part.partition("=")
+        if part == _ARM:
+            settings[_ARM] = True
+            continue
         if not equals:
             raise _BrokenError(f"{_shown(part)} is not of the form name=value")
         known = _SHORT_NAMES.get(name, name)
@@ -160,6 +176,14 @@ def _wish(settings: Mapping[str, Any], limits: Limits) -> Wish:
         wish = lowered(wish)
         notes.append("so the job stays in observe")
     return replace(wish, notes=tuple(notes))
+
+
+def _other_wish(other: OtherForm, limits: Limits) -> Wish:
+    """The wish of a comment in another engine's form."""
+    if other.broken:
+        return replace(_broken(other.broken), form=other.form)
+    wish = _wish(other.settings, limits)
+    return replace(wish, form=other.form, notes=(*other.notes, *wish.notes))
 
 
 def _mode(wish: Wish, value: object, _limits: Limits) -> tuple[Wish, str]:
@@ -211,6 +235,12 @@ def _progress(wish: Wish, value: object, _limits: Limits) -> tuple[Wish, str]:
     return replace(wish, progress=value), ""
 
 
+def _arm_requeue(wish: Wish, value: object, _limits: Limits) -> tuple[Wish, str]:
+    if not isinstance(value, bool):
+        raise _BrokenError(f"{_ARM} is {_shown(value)}, not true or false")
+    return replace(wish, arm_requeue=value), ""
+
+
 _READERS: Mapping[str, Callable[[Wish, object, Limits], tuple[Wish, str]]] = {
     "mode": _mode,
     "max_restarts": _max_restarts,
@@ -218,6 +248,7 @@ _READERS: Mapping[str, Callable[[Wish, object, Limits], tuple[Wish, str]]] = {
     "logs": _logs,
     "workflow": _workflow,
     "progress": _progress,
+    _ARM: _arm_requeue,
 }
 
 

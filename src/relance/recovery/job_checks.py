@@ -20,6 +20,10 @@ WAYS_TO_READ = (
     "ask the site to have Relance open your files as you, or to send the logs to a log store",
 )
 """Ways to mend a log that cannot be read; any one of them will do."""
+_OTHER_FORM = {
+    ("aps", False): "a comment that asks another engine (APS), which is observed",
+    ("aps", True): "a comment in another engine's form (APS), which this site takes for a wish",
+}
 _SIGHTS = {
     Sight.SEEN: "read to its end",
     Sight.LAGGING: "read, but not to its end",
@@ -80,12 +84,14 @@ def restarts_allowed(facts: JobFacts) -> int:
 
 def _settings(wish: Wish) -> tuple[str, ...]:
     said = (
+        _OTHER_FORM.get((wish.form, wish.mode is Stage.ACT), "") if wish.form else "",
         f"mode {wish.mode.value}" if wish.mode is not None else "",
         f"at most {wordings.count(wish.max_restarts, 'restart')}" if wish.max_restarts is not None else "",
         f"a hang after {wordings.duration(wish.hang_after_s)} of silence" if wish.hang_after_s is not None else "",
         f"workflow {wish.workflow}" if wish.workflow is not None else "",
         f"steps by the pattern {wish.progress}" if wish.progress is not None else "",
         f"logs {', '.join(wish.logs)}" if wish.logs else "",
+        "to be made fit for a requeue (arm_requeue)" if wish.arm_requeue else "",
     )
     return tuple(filter(None, said))
 

@@ -47,10 +47,13 @@ class Accounting:
     first_submitted_at: datetime
 
 
-def job_view(row: Row, accounting: Accounting, limits: Limits) -> JobView:
-    """A job's row as a view; its own wishes are clipped by the site's limits. Raises SchedulerSilentError."""
+def job_view(row: Row, accounting: Accounting, limits: Limits, forms: tuple[str, ...] = ()) -> JobView:
+    """A job's row as a view; its own wishes are clipped by the site's limits. Raises SchedulerSilentError.
+
+    `forms` are those of other engines' comments that are taken for wishes.
+    """
     try:
-        return _job_view(row, accounting, limits)
+        return _job_view(row, accounting, limits, forms)
     except (KeyError, TypeError, ValueError) as error:
         raise SchedulerSilentError(f"a job's row cannot be read: {error!r}") from error
 
@@ -113,9 +116,9 @@ def time_of(seconds: object) -> datetime:
         raise SchedulerSilentError(f"a time cannot be read: {seconds!r}") from error
 
 
-def _job_view(row: Row, accounting: Accounting, limits: Limits) -> JobView:
+def _job_view(row: Row, accounting: Accounting, limits: Limits, forms: tuple[str, ...]) -> JobView:
     state = _JOB_STATES.get(row["state"], JobState.UNKNOWN)
-    wish = parse_wish(str(row["comment"]), limits)
+    wish = parse_wish(str(row["comment"]), limits, forms)
     is_over = state.is_over
     code, signal = _exit(row["exit_code"])
     return JobView(

@@ -33,12 +33,22 @@ _NO_ACCOUNTING: tuple[Mapping[str, Any], ...] = ()
 class LocalScheduler:
     """Implements `relance.ports.schedulers.Scheduler`."""
 
-    def __init__(self, *, cluster: str, state_dir: Path, clock: Clock, limits: Limits = _SHIPPED) -> None:
+    def __init__(
+        self,
+        *,
+        cluster: str,
+        state_dir: Path,
+        clock: Clock,
+        limits: Limits = _SHIPPED,
+        comment_forms: tuple[str, ...] = (),
+    ) -> None:
         """Take the name under which this cluster is known to us and the folder in which the scheduler's socket lies.
 
-        `limits` are the site's: a job's own wishes are clipped by them.
+        `limits` are the site's: a job's own wishes are clipped by them. `comment_forms` are those of other engines that
+        are taken for wishes.
         """
         self._limits = limits
+        self._forms = comment_forms
         self._cluster = cluster
         self._path = state_dir / SOCKET_NAME
         self._clock = clock
@@ -60,7 +70,7 @@ class LocalScheduler:
         found: list[tuple[JobView, rows.Accounting]] = []
         for row in _list(jobs, "jobs"):
             known = await self._accounting_of(row)
-            found.append((rows.job_view(row, known, self._limits), known))
+            found.append((rows.job_view(row, known, self._limits, self._forms), known))
         listed = {view.raw_id for view, _ in found}
         self._accounting = {raw_id: known for raw_id, known in self._accounting.items() if raw_id in listed}
         self._change = _count(jobs)
@@ -77,7 +87,7 @@ class LocalScheduler:
 
     async def read(self, raw_id: str) -> JobView:
         row = _mapping(await self._ask("job", job_id=_number(raw_id)), "job")
-        return rows.job_view(row, await self._accounting_of(row), self._limits)
+        return rows.job_view(row, await self._accounting_of(row), self._limits, self._forms)
 
     def requeue(self, job: JobView) -> Command:
         return Command(argv=(PROGRAM, "requeue", job.raw_id))

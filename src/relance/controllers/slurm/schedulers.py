@@ -59,7 +59,9 @@ class SlurmScheduler:
         )  # fmt: skip
         self._looks = Interval("jobs", settings.poll_s, meter)
         self._attempts = Attempts(settings.cluster, living_again_s=settings.accounting_s)
-        self._wishes = Wishes(settings.limits, clock, read_files=settings.read_wish_files)
+        self._wishes = Wishes(
+            settings.limits, clock, read_files=settings.read_wish_files, forms=settings.comment_forms
+        )  # fmt: skip
         self._site: Site | None = None
         self._urgent: dict[str, float] = {}
         self._sent_s = float("-inf")

@@ -31,6 +31,7 @@ class SlurmSettings:
         partitions: Those that are served; empty: all.
         opted_in: Partitions whose jobs need no wish; None: all.
         watch_all: Whether jobs that nobody opted in are watched too.
+        comment_forms: Forms of other engines' comments that are taken for wishes.
         read_wish_files: Whether `.relance.yaml` is looked for in jobs' folders.
         poll_s: How often the queue is looked at.
         nodes_s: How often nodes and reservations are read.
@@ -46,6 +47,7 @@ class SlurmSettings:
     partitions: tuple[str, ...] = ()
     opted_in: tuple[str, ...] | None = ()
     watch_all: bool = True
+    comment_forms: tuple[str, ...] = ()
     read_wish_files: bool = True
     poll_s: float = 10.0
     nodes_s: float = 30.0

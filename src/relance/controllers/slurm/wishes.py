@@ -7,7 +7,7 @@ anything is done.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from relance.controllers.slurm.states import job_state
@@ -37,9 +37,10 @@ class _Kept:
 class Wishes:
     """The wishes of one cluster's jobs. Until a job's file is looked for, it stays in observe."""
 
-    def __init__(self, limits: Limits, clock: Clock, *, read_files: bool = True) -> None:
-        """Clip by the site's limits."""
+    def __init__(self, limits: Limits, clock: Clock, *, read_files: bool = True, forms: Collection[str] = ()) -> None:
+        """Clip by the site's limits; `forms` of other engines are taken for wishes."""
         self._limits = limits
+        self._forms = frozenset(forms)
         self._clock = clock
         self._files = WishFiles()
         self._read_files = read_files
@@ -60,14 +61,13 @@ class Wishes:
 
     def wish_of(self, job: SlurmJob) -> Wish:
         """What the job asks for, as far as it was read."""
-        comment = job.comment or ""
         if not self._has_file(job):
-            return parse_wish(comment, self._limits)
+            return self.own_wish(job)
         kept = self._found.get(_attempt(job))
         if kept is None:
             # Nothing is wrong with its settings, so there is nothing to note and to tell anybody.
-            return lowered(parse_wish(comment, self._limits))
-        return join_wishes(comment, kept.found.in_file, self._limits)
+            return lowered(self.own_wish(job))
+        return join_wishes(job.comment or "", kept.found.in_file, self._limits, self._forms)
 
     def mark(self, job: SlurmJob) -> object:
         """What the wish rests on besides the record: the same object for as long as nothing new was read."""
@@ -75,7 +75,7 @@ class Wishes:
 
     def own_wish(self, job: SlurmJob) -> Wish:
         """What the job's own comment asks for."""
-        return parse_wish(job.comment or "", self._limits)
+        return parse_wish(job.comment or "", self._limits, self._forms)
 
     def keep_only(self, jobs: Iterable[SlurmJob]) -> None:
         """Forget the attempts that are not among these."""
