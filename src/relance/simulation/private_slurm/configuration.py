@@ -45,7 +45,7 @@ def slurm_conf(layout: Layout, plan: ClusterPlan, ports: Mapping[str, int]) -> s
         f"SlurmctldLogFile={layout.log('slurmctld')}",
         f"SlurmdLogFile={layout.log('%n')}",
         "AuthType=auth/munge",
-        f"AuthInfo=socket={layout.munge_socket}",
+        f"AuthInfo=socket={layout.munge_socket}{_expiry(plan)}",
         "ProctrackType=proctrack/linuxproc",
         "TaskPlugin=task/none",
         "MpiDefault=none",
@@ -122,6 +122,10 @@ def _node(plan: ClusterPlan, name: str, host: str, port: int) -> str:
         f" CoresPerSocket={plan.cpus_per_node} ThreadsPerCore=1 RealMemory={plan.memory_mib}"
         + (f" Feature={','.join(features)}" if features else "")
     )
+
+
+def _expiry(plan: ClusterPlan) -> str:
+    return "" if plan.cred_expire_s is None else f",cred_expire={plan.cred_expire_s}"
 
 
 def _partition(partition: PartitionPlan) -> str:

@@ -41,6 +41,7 @@ class ClusterPlan:
         min_job_age_s: MinJobAge: how long a finished job can still be requeued. Slurm's default is 300.
         slurmd_timeout_s: SlurmdTimeout: silence after which a node is DOWN. Slurm's default is 300.
         kill_wait_s: KillWait: time between TERM and KILL. Slurm's default is 30.
+        cred_expire_s: cred_expire of AuthInfo: a requeued job waits for so long, and a second. None: Slurm's 120.
         scheduler_parameters: SchedulerParameters; the default looks at the queue every two seconds.
         accounting_store_flags: AccountingStoreFlags; empty leaves comments of jobs out of accounting.
         preempt_type: PreemptType. With the default, a partition of a higher PriorityTier takes nodes from a lower one.
@@ -62,6 +63,7 @@ class ClusterPlan:
     min_job_age_s: int = 300
     slurmd_timeout_s: int = 30
     kill_wait_s: int = 5
+    cred_expire_s: int | None = None
     scheduler_parameters: str = "sched_interval=2,bf_interval=2"
     accounting_store_flags: tuple[str, ...] = ("job_comment", "job_script")
     preempt_type: str = "preempt/partition_prio"
