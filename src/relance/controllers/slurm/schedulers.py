@@ -8,17 +8,14 @@ from datetime import datetime
 
 from relance.controllers.site_commands import collect
 from relance.controllers.slurm import orders
-from relance.controllers.slurm.attempts import FIRST_NOT_KNOWN, Attempts, Known
+from relance.controllers.slurm.attempts import Attempts
 from relance.controllers.slurm.budgets import Interval
-from relance.controllers.slurm.kinds import only_watched, shows_all_for_one
-from relance.controllers.slurm.logs import logs_of
-from relance.controllers.slurm.presences import somebody_at_work
+from relance.controllers.slurm.kinds import shows_all_for_one
 from relance.controllers.slurm.questions import Questions
 from relance.controllers.slurm.queues import Queue, array_ids
-from relance.controllers.slurm.rows import Told, job_view
 from relance.controllers.slurm.settings import SlurmSettings
 from relance.controllers.slurm.sites import Site, SiteReader, has_accounting
-from relance.controllers.slurm.states import job_state
+from relance.controllers.slurm.viewing import Views
 from relance.controllers.slurm.wishes import Wishes
 from relance.domain.advice import Command
 from relance.domain.collecting import EVIDENCE_STEP, Collected
@@ -28,7 +25,7 @@ from relance.ports.schedulers import JobGoneError, SchedulerSilentError
 from relance.slurm.commands import marked_step
 from relance.slurm.errors import UnknownJobError
 from relance.slurm.parsing.jobs import pick_job
-from relance.slurm.records import AccountedJob, SlurmJob, SlurmStep
+from relance.slurm.records import AccountedJob, SlurmJob
 from relance.telemetry.schedulers import SchedulerMeter
 
 _PREPARED_S = 30.0
@@ -65,10 +62,9 @@ class SlurmScheduler:
         self._site: Site | None = None
         self._urgent: dict[str, float] = {}
         self._sent_s = float("-inf")
-        self._at_work: dict[str, tuple[int | None, tuple[SlurmStep, ...]]] = {}
+        self._views = Views(settings, self._queue, self._attempts, self._wishes)
         self._to_end: dict[str, int] = {}
         """The restart counts of running jobs about which a command was made that ends them."""
-        self._made: dict[str, tuple[tuple[object, ...], JobView]] = {}
 
     @property
     def cluster(self) -> str:
@@ -101,7 +97,7 @@ class SlurmScheduler:
             self._wishes.prepare(self._queue.jobs.values()),
         )
         self._site = site
-        views = self._views(site)
+        views = self._views.every(site)
         return ClusterReport(
             cluster=self.cluster,
             session="",
@@ -109,7 +105,7 @@ class SlurmScheduler:
             as_of=as_of,
             facts=site.facts,
             jobs=tuple(view for view in views if view is not None),
-            nodes=tuple(node for node in site.nodes if self._is_served(node.partitions)),
+            nodes=tuple(node for node in site.nodes if self._views.is_served(node.partitions)),
             past=self._attempts.past(begun_s),
             windows=site.windows,
             complete=not problems and all(view is not None for view in views),
@@ -128,7 +124,7 @@ class SlurmScheduler:
         await asyncio.gather(
             self._account_one(raw_id, urgent=urgent), self._wishes.prepare((job,)), self._see_who_works(job)
         )
-        view = self._view(job, site)
+        view = self._views.of(job, site)
         if view is None:
             raise SchedulerSilentError(f"when job {raw_id} was first submitted cannot be read from accounting")
         return view
@@ -202,8 +198,7 @@ class SlurmScheduler:
         now_s = self._clock.monotonic()
         missed = self._attempts.missed(self._queue.jobs, now_s)[:_MOST_IDS]
         self._wishes.keep_only(self._queue.jobs.values())
-        self._at_work = {raw_id: kept for raw_id, kept in self._at_work.items() if raw_id in self._queue.jobs}
-        self._made = {raw_id: kept for raw_id, kept in self._made.items() if raw_id in self._queue.jobs}
+        self._views.keep_only(self._queue.jobs)
         self._to_end = {raw_id: count for raw_id, count in self._to_end.items() if raw_id in self._queue.jobs}
         owed = self._attempts.owed(now_s)[:_MOST_IDS]
         ids = [*owed, *missed]
@@ -268,7 +263,7 @@ class SlurmScheduler:
             job = self._queue.jobs.get(raw_id)
             if job is not None:
                 own = tuple(step for step in steps if step.job_id in (raw_id, job.shown_id))
-                self._at_work[raw_id] = (job.restart_count, own)
+                self._views.note_steps(job, own)
         return []
 
     async def _see_who_works(self, job: SlurmJob) -> None:
@@ -296,70 +291,6 @@ class SlurmScheduler:
     def _reads_all_for_one(self) -> bool:
         """Whether a full record costs the reading of a long queue."""
         return self._site is not None and shows_all_for_one(self._site.facts.release, len(self._queue.jobs))
-
-    def _views(self, site: Site) -> list[JobView | None]:
-        """The jobs that are served. None: one that cannot be told of, as not all of it could be read."""
-        served = [
-            job for job in self._queue.jobs.values() if self._is_served(_partitions(job)) and self._is_watched(job)
-        ]
-        # Whoever's jobs are served may have a copy elsewhere, which the guard against two writers has to see.
-        users = {job.uid for job in served}
-        chosen = {job.job_id for job in served}
-        others = [job for job in self._queue.jobs.values() if job.uid in users and job.job_id not in chosen]
-        return [self._view(job, site) for job in (*served, *others)]
-
-    def _view(self, job: SlurmJob, site: Site) -> JobView | None:
-        raw_id = str(job.job_id)
-        known = self._attempts.known(raw_id)
-        if known is None or known.first_submitted_at is None:
-            return None
-        mark = (job, known, self._wishes.mark(job), self._at_work.get(raw_id), site.facts.release, site.rights)
-        kept = self._made.get(raw_id)
-        if kept is not None and all(one is other or one == other for one, other in zip(kept[0], mark, strict=True)):
-            return kept[1]
-        view = self._make(job, known, known.first_submitted_at, site)
-        self._made[raw_id] = (mark, view)
-        return view
-
-    def _make(self, job: SlurmJob, known: Known, first_submitted_at: datetime, site: Site) -> JobView:
-        wish = self._wishes.wish_of(job)
-        paths, notes = logs_of(job, wish)
-        restart_count, steps = self._at_work.get(str(job.job_id), (None, ()))
-        # Steps are asked for while a job runs; of one that has ended they tell nothing any more.
-        are_known = known.state is JobState.RUNNING and restart_count == job.restart_count
-        told = Told(
-            first_submitted_at=first_submitted_at,
-            wish=wish,
-            steps=known.steps if job_state(job.states) is not JobState.PENDING else (),
-            cancelled_by=known.cancelled_by,
-            log_paths=paths,
-            log_notes=notes,
-            somebody_at_work=somebody_at_work(job, steps if are_known else None),
-            only_watched=self._not_served(job, site)
-            or ("" if known.is_first_sure else FIRST_NOT_KNOWN)
-            or only_watched(job, self._wishes.own_wish(job), site.facts.release),
-        )
-        return job_view(job, told)
-
-    def _is_served(self, partitions: Sequence[str]) -> bool:
-        wanted = self._settings.partitions
-        return not wanted or any(part in wanted for part in partitions)
-
-    def _is_watched(self, job: SlurmJob) -> bool:
-        opted_in = self._settings.opted_in
-        if self._settings.watch_all or opted_in is None:
-            return True
-        if any(part in opted_in for part in _partitions(job)):
-            return True
-        return self._wishes.wish_of(job).mode is not None
-
-    def _not_served(self, job: SlurmJob, site: Site) -> str:
-        if not self._is_served(_partitions(job)):
-            return f"its partition {job.partition} is not served: the site's setting `partitions` does not name it"
-        rights = site.rights
-        if not rights.may_act_everywhere and rights.coordinates and job.account not in rights.coordinates:
-            return f"{rights.user} may act for {', '.join(rights.coordinates)}, not for its account {job.account}"
-        return ""
 
     def _lives(self, raw_id: str) -> bool:
         known = self._attempts.known(raw_id)
@@ -393,8 +324,3 @@ class SlurmScheduler:
 def _named(job: SlurmJob) -> str:
     is_task = job.array_job_id is not None and job.array_task_id is not None
     return job.shown_id if is_task else str(job.job_id)
-
-
-def _partitions(job: SlurmJob) -> list[str]:
-    """The partitions that the job is in; one that waits may name several."""
-    return (job.partition or "").split(",")

@@ -1,0 +1,112 @@
+"""From records, accounting and wishes to the views that are reported; each is made once for what it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+
+from relance.controllers.slurm.attempts import FIRST_NOT_KNOWN, Attempts, Known
+from relance.controllers.slurm.kinds import only_watched
+from relance.controllers.slurm.logs import logs_of
+from relance.controllers.slurm.presences import somebody_at_work
+from relance.controllers.slurm.queues import Queue
+from relance.controllers.slurm.rows import Told, job_view
+from relance.controllers.slurm.settings import SlurmSettings
+from relance.controllers.slurm.sites import Site
+from relance.controllers.slurm.states import job_state
+from relance.controllers.slurm.wishes import Wishes
+from relance.domain.views import JobState, JobView
+from relance.slurm.records import SlurmJob, SlurmStep
+
+
+class Views:
+    """The views of one cluster's jobs."""
+
+    def __init__(self, settings: SlurmSettings, queue: Queue, attempts: Attempts, wishes: Wishes) -> None:
+        """Take what the views rest on."""
+        self._settings = settings
+        self._queue = queue
+        self._attempts = attempts
+        self._wishes = wishes
+        self._at_work: dict[str, tuple[int | None, tuple[SlurmStep, ...]]] = {}
+        self._made: dict[str, tuple[tuple[object, ...], JobView]] = {}
+
+    def every(self, site: Site) -> list[JobView | None]:
+        """The jobs that are served. None: one that cannot be told of, as not all of it could be read."""
+        served = [
+            job for job in self._queue.jobs.values() if self.is_served(_partitions(job)) and self._is_watched(job)
+        ]
+        # Whoever's jobs are served may have a copy elsewhere, which the guard against two writers has to see.
+        users = {job.uid for job in served}
+        chosen = {job.job_id for job in served}
+        others = [job for job in self._queue.jobs.values() if job.uid in users and job.job_id not in chosen]
+        return [self.of(job, site) for job in (*served, *others)]
+
+    def of(self, job: SlurmJob, site: Site) -> JobView | None:
+        """The view of one job; None: when it was first submitted is not known yet."""
+        raw_id = str(job.job_id)
+        known = self._attempts.known(raw_id)
+        if known is None or known.first_submitted_at is None:
+            return None
+        mark = (job, known, self._wishes.mark(job), self._at_work.get(raw_id), site.facts.release, site.rights)
+        kept = self._made.get(raw_id)
+        if kept is not None and all(one is other or one == other for one, other in zip(kept[0], mark, strict=True)):
+            return kept[1]
+        view = self._make(job, known, known.first_submitted_at, site)
+        self._made[raw_id] = (mark, view)
+        return view
+
+    def note_steps(self, job: SlurmJob, steps: tuple[SlurmStep, ...]) -> None:
+        """Take in the steps of a running job that live now."""
+        self._at_work[str(job.job_id)] = (job.restart_count, steps)
+
+    def keep_only(self, raw_ids: Collection[str]) -> None:
+        """Forget the jobs that are not among these."""
+        self._at_work = {raw_id: kept for raw_id, kept in self._at_work.items() if raw_id in raw_ids}
+        self._made = {raw_id: kept for raw_id, kept in self._made.items() if raw_id in raw_ids}
+
+    def is_served(self, partitions: Sequence[str]) -> bool:
+        """Whether the site has one of these partitions served."""
+        wanted = self._settings.partitions
+        return not wanted or any(part in wanted for part in partitions)
+
+    def _make(self, job: SlurmJob, known: Known, first_submitted_at: datetime, site: Site) -> JobView:
+        wish = self._wishes.wish_of(job)
+        paths, notes = logs_of(job, wish)
+        restart_count, steps = self._at_work.get(str(job.job_id), (None, ()))
+        # Steps are asked for while a job runs; of one that has ended they tell nothing any more.
+        are_known = known.state is JobState.RUNNING and restart_count == job.restart_count
+        told = Told(
+            first_submitted_at=first_submitted_at,
+            wish=wish,
+            steps=known.steps if job_state(job.states) is not JobState.PENDING else (),
+            cancelled_by=known.cancelled_by,
+            log_paths=paths,
+            log_notes=notes,
+            somebody_at_work=somebody_at_work(job, steps if are_known else None),
+            only_watched=self._not_served(job, site)
+            or ("" if known.is_first_sure else FIRST_NOT_KNOWN)
+            or only_watched(job, self._wishes.own_wish(job), site.facts.release),
+        )
+        return job_view(job, told)
+
+    def _is_watched(self, job: SlurmJob) -> bool:
+        opted_in = self._settings.opted_in
+        if self._settings.watch_all or opted_in is None:
+            return True
+        if any(part in opted_in for part in _partitions(job)):
+            return True
+        return self._wishes.wish_of(job).mode is not None
+
+    def _not_served(self, job: SlurmJob, site: Site) -> str:
+        if not self.is_served(_partitions(job)):
+            return f"its partition {job.partition} is not served: the site's setting `partitions` does not name it"
+        rights = site.rights
+        if not rights.may_act_everywhere and rights.coordinates and job.account not in rights.coordinates:
+            return f"{rights.user} may act for {', '.join(rights.coordinates)}, not for its account {job.account}"
+        return ""
+
+
+def _partitions(job: SlurmJob) -> list[str]:
+    """The partitions that the job is in; one that waits may name several."""
+    return (job.partition or "").split(",")
