@@ -16,6 +16,7 @@ from relance.slurm.parsing.accounting import ACCOUNTING_COLUMNS
 from relance.slurm.parsing.briefs import BRIEF_COLUMNS, EXCLUSION_COLUMNS
 from relance.slurm.parsing.glances import GLANCE_COLUMNS
 from relance.slurm.parsing.steps import STEP_COLUMNS
+from relance.slurm.parsing.watches import WATCH_COLUMNS
 
 _JOB_ID = re.compile(r"[1-9]\d{0,9}(?:_\d{1,7}|\+\d{1,4})?\Z", re.ASCII)
 _MARK = re.compile(r"~[0-9a-f]{16,64}~\Z", re.ASCII)
@@ -57,6 +58,13 @@ def brief(job: str, *, mark: str) -> tuple[str, ...]:
     ends = f":{_checked(_MARK, mark, 'a mark')}"
     columns = ",".join(f"{column}{ends}" for column in BRIEF_COLUMNS)
     return (*_ONE_JOB, f"--jobs={job_id(job)}", f"--Format={columns}")
+
+
+def watch(*, mark: str, job: str = "") -> tuple[str, ...]:
+    """All records, or one job's, in the table that the watchdog needs; read by `parse_watched`."""
+    ends = f":{_checked(_MARK, mark, 'a mark')}"
+    one = (f"--jobs={job_id(job)}",) if job else ()
+    return (*_ONE_JOB, *one, f"--Format={','.join(f'{column}{ends}' for column in WATCH_COLUMNS)}")
 
 
 def exclusions(job: str, *, mark: str) -> tuple[str, ...]:
