@@ -31,6 +31,7 @@ from relance.domain.fleet_events import (
     StormOpened,
 )
 from relance.domain.keys import AttemptKey, JobKey
+from relance.domain.request_events import ActionRequested, RequestEnded, RequestEvent, RequestStarted
 from relance.domain.stages import Stage
 from relance.domain.verdicts import Opinion, Verdict
 from relance.domain.views import Wish
@@ -43,6 +44,7 @@ __all__ = [
     "ActionEnded",
     "ActionFailed",
     "ActionPrepared",
+    "ActionRequested",
     "ActionStarted",
     "ActionStepped",
     "ActionSucceeded",
@@ -81,6 +83,9 @@ __all__ = [
     "OutsideChangeSeen",
     "OwnerDisagreed",
     "ProgressResumed",
+    "RequestEnded",
+    "RequestEvent",
+    "RequestStarted",
     "SourceBack",
     "SourceLost",
     "StageSet",
@@ -126,6 +131,7 @@ class JobSeen:
     work_dir: str = ""
     script_id: str = ""
     """With the name, what makes another job of the same user the same work (design 8, nobody twice)."""
+    account: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -372,8 +378,11 @@ JobEvent = (
     | AdviceDenied | ActionPrepared | ActionStarted | ActionStepped | ActionSucceeded | ActionFailed | ActionUnknown
     | ActionAbandoned | AttemptRestarted | ProgressResumed | IncidentClosed | OutsideChangeSeen | AttachmentKept
     | EvidencePrepared | EvidenceStarted | EvidenceCollected | EvidenceFailed
+    | ActionRequested | RequestStarted | RequestEnded
 )  # fmt: skip
-NodeEvent = NodeChanged | NodeSuspected | NodeExcluded | ExclusionEnded
+NodeEvent = (
+    NodeChanged | NodeSuspected | NodeExcluded | ExclusionEnded | ActionRequested | RequestStarted | RequestEnded
+)  # fmt: skip
 ClusterEvent = (
     StageSet | HealthCapped | HealthRestored | StormOpened | StormCleared | SourceLost | SourceBack | ControllerStarted
 )

@@ -46,13 +46,14 @@ class NodeExcluded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExclusionEnded:
-    """An exclusion was lifted or ran out."""
+    """An exclusion was lifted or ran out. `reason` says how it came to an end, where that is not plain from `by`."""
 
     cluster: str
     node: str
     job: str | None
     by: str
     at: datetime
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from enum import Enum
 
 from relance.domain.advice import ActionEnd, ActionKind, Advice, Effect
 from relance.domain.collecting import CollectionBegan, CollectionEnded, CollectionRecord, CollectionReported
+from relance.domain.requests import RequestEntry, RequestProgress, decided_by, entries_of, with_entry
 from relance.domain.stages import EndRunning
 from relance.domain.views import JobState
 
@@ -195,7 +196,7 @@ class Reported:
 
 Entry = (
     Opened | Taken | LetGo | Decided | Began | Intended | Did | Noted | Parked | Ended | Reported
-    | CollectionBegan | CollectionEnded | CollectionReported
+    | CollectionBegan | CollectionEnded | CollectionReported | RequestEntry
 )  # fmt: skip
 Story = Did | Noted | Ended
 """What is reported to the server, one step each."""
@@ -262,6 +263,8 @@ class LedgerState:
     """Every action that is open or not wholly reported, by id."""
     collections: Mapping[str, CollectionRecord] = field(default_factory=dict)
     """Every command for evidence of which the server does not know yet what came of it, by key."""
+    requests: Mapping[str, RequestProgress] = field(default_factory=dict)
+    """Every person's request of which the server does not know yet what came of it, by id."""
 
     @property
     def open_actions(self) -> tuple[ActionRecord, ...]:
@@ -287,8 +290,10 @@ def fold(entries: Iterable[Entry]) -> LedgerState:
     return state
 
 
-def apply(state: LedgerState, entry: Entry) -> LedgerState:
+def apply(state: LedgerState, entry: Entry) -> LedgerState:  # noqa: PLR0911 - one case per entry
     """The state after one more entry. An entry of an action that is not known changes nothing."""
+    if isinstance(entry, RequestEntry):
+        return _apply_to_request(state, entry)
     match entry:
         case Opened():
             return replace(state, cluster=entry.cluster)
@@ -325,7 +330,19 @@ def compacted(state: LedgerState, keep_decided_since: datetime, at: datetime) ->
         found += _entries_of(record)
     for collection in state.collections.values():
         found += [collection.began, *([collection.ended] if collection.ended is not None else [])]
+    for request in state.requests.values():
+        found += entries_of(request)
     return tuple(found)
+
+
+def _apply_to_request(state: LedgerState, entry: RequestEntry) -> LedgerState:
+    """A person who asks for a hold or a cancel has decided: whoever watches over us leaves that attempt alone."""
+    known = replace(state, requests=with_entry(state.requests, entry))
+    attempt, reason = decided_by(entry)
+    if not attempt:
+        return known
+    decided = Decided(attempt=attempt, reason=reason, at=entry.at)
+    return replace(known, decided={**known.decided, attempt: decided})
 
 
 def _apply_to_action(state: LedgerState, entry: Intended | Did | Noted | Ended | Reported) -> LedgerState:

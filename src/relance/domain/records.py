@@ -12,6 +12,8 @@ from relance.domain.collecting import Silence, silence_of
 from relance.domain.fleet import Storm
 from relance.domain.incidents import Incident, evolve, open_incident
 from relance.domain.keys import AttemptKey, JobKey
+from relance.domain.request_events import with_request, without_keeping_out
+from relance.domain.requests import RequestRecord
 from relance.domain.stages import ClusterStages, HealthCap, Stage, StageSetting
 from relance.domain.verdicts import Suspect
 from relance.domain.views import JobState, NodeState, Wish
@@ -47,6 +49,7 @@ class JobRecord:
     user: str = ""
     owner_uid: int = -1
     partition: str = ""
+    account: str = ""
     workflow: str = ""
     node_count: int = 1
     array: str | None = None
@@ -66,6 +69,8 @@ class JobRecord:
     requeues: tuple[tuple[datetime, str | None], ...] = ()
     """When others put the job back into the queue, and who, where that is known; the newest 20."""
     attachments: int = 0
+    requests: tuple[RequestRecord, ...] = ()
+    """What people asked to be done to it, oldest first."""
 
     def attempt(self, key: AttemptKey) -> AttemptRecord | None:
         """The record of one attempt, if it is known."""
@@ -94,6 +99,13 @@ class NodeRecord:
     suspicions: tuple[tuple[Suspect, datetime, str], ...] = ()
     """Suspicion, when, incident id; the newest 50."""
     exclusions: tuple[Exclusion, ...] = ()
+    requests: tuple[RequestRecord, ...] = ()
+    """What people asked to be done to it, oldest first."""
+
+    @property
+    def kept_out_by(self) -> RequestRecord | None:
+        """The quarantine or drain of ours that is in force; there is at most one."""
+        return next((item for item in self.requests if item.request.verb.keeps_out and item.is_in_force), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +163,7 @@ def apply(record: Record, event: e.Event) -> Record:
     raise TypeError(message)
 
 
-def _apply_job(record: JobRecord, event: e.JobEvent) -> JobRecord:  # noqa: PLR0911 - one case per event
+def _apply_job(record: JobRecord, event: e.JobEvent) -> JobRecord:  # noqa: C901, PLR0911, PLR0912 - one case per event
     match event:
         case e.JobSeen():
             return replace(
@@ -166,6 +178,7 @@ def _apply_job(record: JobRecord, event: e.JobEvent) -> JobRecord:  # noqa: PLR0
                 array=event.array,
                 work_dir=event.work_dir,
                 script_id=event.script_id,
+                account=event.account,
             )
         case e.WishChanged():
             return replace(record, wish=event.wish)
@@ -209,6 +222,8 @@ def _apply_job(record: JobRecord, event: e.JobEvent) -> JobRecord:  # noqa: PLR0
             return _changed_by_others(record, event)
         case e.AttachmentKept():
             return replace(record, attachments=record.attachments + 1)
+        case e.ActionRequested() | e.RequestStarted() | e.RequestEnded():
+            return replace(record, requests=with_request(record.requests, event))
         case _:
             return _evolve_one(record, event)
 
@@ -249,7 +264,12 @@ def _apply_node(record: NodeRecord, event: e.NodeEvent) -> NodeRecord:
             return replace(record, exclusions=(*others, event.exclusion))
         case e.ExclusionEnded():
             kept = tuple(item for item in record.exclusions if item.job != event.job)
-            return replace(record, exclusions=kept)
+            requests = record.requests
+            if event.job is None:
+                requests = without_keeping_out(requests, event.by, event.at)
+            return replace(record, exclusions=kept, requests=requests)
+        case e.ActionRequested() | e.RequestStarted() | e.RequestEnded():
+            return replace(record, requests=with_request(record.requests, event))
 
 
 def _apply_cluster(record: ClusterRecord, event: e.ClusterEvent) -> ClusterRecord:  # noqa: PLR0911 - one case per event

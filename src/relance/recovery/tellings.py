@@ -8,6 +8,7 @@ from typing import assert_never
 
 from relance.attribution import faults_sentence
 from relance.domain import events as e
+from relance.domain.advice import ActionEnd
 from relance.domain.collecting_events import EvidenceEvent
 from relance.domain.findings import Certainty, FindingKind
 from relance.domain.verdicts import Opinion
@@ -70,6 +71,8 @@ def _job(event: e.JobEvent) -> Telling:  # noqa: C901, PLR0911, PLR0912 - one ca
             return _evidence(event)
         case e.AdviceIssued() | e.AdviceApproved() | e.AdviceDenied() | e.ActionPrepared():
             return _advice(event)
+        case e.ActionRequested() | e.RequestStarted() | e.RequestEnded():
+            return _request(event)
         case _:
             return _action(event)
 
@@ -224,8 +227,33 @@ def _action(
             return Telling(title="Action abandoned", detail=event.reason, at=event.at)
 
 
+def _request(event: e.RequestEvent) -> Telling:
+    match event:
+        case e.ActionRequested():
+            request = event.request
+            until = f" until {request.until:%Y-%m-%d %H:%M UTC}" if request.until else ""
+            title = f"{request.by} asked: {request.verb.value} {request.subject}{until}"
+            return Telling(title=title, detail=request.reason, at=request.at, who=request.by)
+        case e.RequestStarted():
+            title = f"Begun for {event.by}: {event.verb.value}"
+            return Telling(title=title, detail=event.effect.summary, at=event.at, who=event.holder)
+        case e.RequestEnded():
+            title = f"{event.verb.value.capitalize()} for {event.by}: {_REQUEST_ENDS[event.end]}"
+            return Telling(title=title, detail=event.reason, at=event.at)
+
+
+_REQUEST_ENDS = {
+    ActionEnd.SUCCEEDED: "done",
+    ActionEnd.FAILED: "the scheduler refused",
+    ActionEnd.UNKNOWN: "it cannot be told whether it was done",
+    ActionEnd.ABANDONED: "not done",
+}
+
+
 def _node(event: e.NodeEvent) -> Telling:
     match event:
+        case e.ActionRequested() | e.RequestStarted() | e.RequestEnded():
+            return _request(event)
         case e.NodeChanged():
             title = f"Node {event.node} is {event.state.value}"
             return Telling(title=title, detail=event.reason, at=event.at, who=event.set_by or "")
@@ -240,7 +268,8 @@ def _node(event: e.NodeEvent) -> Telling:
             return Telling(title=title, detail=item.reason, at=item.since, who=item.owner)
         case e.ExclusionEnded():
             whose = f"for job {event.job}" if event.job else "for all jobs"
-            return Telling(title=f"Node {event.node} may be used again {whose}", at=event.at, who=event.by)
+            title = f"Node {event.node} may be used again {whose}"
+            return Telling(title=title, detail=event.reason, at=event.at, who=event.by)
 
 
 def _cluster(event: e.ClusterEvent) -> Telling:
