@@ -57,6 +57,18 @@ class Scheduler(Protocol):
         """The command that ends a job for good."""
         ...
 
+    def requeue_held(self, job: JobView) -> Command:
+        """The command that puts a job back in the queue so that it does not start before it is released."""
+        ...
+
+    def release(self, job: JobView) -> Command:
+        """The command that ends a hold of a pending job."""
+        ...
+
+    def rearm(self, job: JobView, dependency: str) -> Command:
+        """The command that lets a pending job wait anew for what its whole `dependency` says, in JobView's words."""
+        ...
+
     async def send(self, command: Command, time_limit_s: float) -> None:
         """Send a command. Raises SchedulerRefusedError, SchedulerSilentError, JobGoneError."""
         ...

@@ -19,6 +19,10 @@ from relance.slurm.parsing.steps import STEP_COLUMNS
 from relance.slurm.parsing.watches import WATCH_COLUMNS
 
 _JOB_ID = re.compile(r"[1-9]\d{0,9}(?:_\d{1,7}|\+\d{1,4})?\Z", re.ASCII)
+_AFTER = r"(?:after|afterany|afterburstbuffer|aftercorr|afternotok|afterok)"
+_TERM = rf"(?:singleton|{_AFTER}(?::\d{{1,10}}(?:_(?:\d{{1,7}}|\*))?(?:\+\d{{1,7}})?)+)"
+_DEPENDENCY = re.compile(rf"{_TERM}(?:(?:,{_TERM}){{0,63}}|(?:\?{_TERM}){{0,63}})\Z", re.ASCII)
+_WHAT = "a dependency"
 _MARK = re.compile(r"~[0-9a-f]{16,64}~\Z", re.ASCII)
 _ONE_JOB = ("squeue", "--all", "--local", "--array-unique", "--states=all")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -126,9 +130,23 @@ def requeue(job: str, *, if_living: bool = False) -> tuple[str, ...]:
     return ("scontrol", "requeue", *(("incomplete",) if if_living else ()), job_id(job))
 
 
+def requeue_held(job: str, *, if_living: bool = False) -> tuple[str, ...]:
+    """As `requeue`, and the job does not start before it is released. Seen on 22.05: `incomplete` works here, too."""
+    return ("scontrol", "requeuehold", *(("incomplete",) if if_living else ()), job_id(job))
+
+
 def release(job: str) -> tuple[str, ...]:
-    """Let a held job start: nothing here holds one, but whoever watches over Relance may have to free one."""
+    """Let a held job start."""
     return ("scontrol", "release", job_id(job))
+
+
+def rearm(job: str, dependency: str) -> tuple[str, ...]:
+    """Give a pending job its dependency anew: Slurm forgets that it called it one that is never satisfied.
+
+    Raises:
+        BadArgumentError: A dependency that is not made of Slurm's own words and ids.
+    """
+    return ("scontrol", "update", f"JobId={job_id(job)}", f"Dependency={_checked(_DEPENDENCY, dependency, _WHAT)}")
 
 
 def marked_step(argv: tuple[str, ...], name: str) -> tuple[str, ...]:

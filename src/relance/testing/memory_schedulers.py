@@ -117,6 +117,15 @@ class SimulatedScheduler:
     def cancel(self, job: JobView) -> Command:
         return Command(argv=(PROGRAM, "cancel", job.raw_id))
 
+    def requeue_held(self, job: JobView) -> Command:
+        return Command(argv=(PROGRAM, "requeuehold", job.raw_id))
+
+    def release(self, job: JobView) -> Command:
+        return Command(argv=(PROGRAM, "release", job.raw_id))
+
+    def rearm(self, job: JobView, dependency: str) -> Command:
+        return Command(argv=(PROGRAM, "rearm", job.raw_id, f"dependency={dependency}"))
+
     def evidence(self, argv: tuple[str, ...]) -> Command:
         return Command(argv=argv)
 

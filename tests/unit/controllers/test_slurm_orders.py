@@ -16,7 +16,18 @@ def test_what_runs_is_requeued_only_if_it_still_runs() -> None:
     assert orders.requeue("17").argv == ("scontrol", "requeue", "17")
 
 
-@pytest.mark.parametrize("command", [orders.requeue("17"), orders.requeue("17", if_living=True), orders.cancel("17")])
+COMMANDS = (
+    orders.requeue("17"),
+    orders.requeue("17", if_living=True),
+    orders.requeue_held("17"),
+    orders.requeue_held("17", if_living=True),
+    orders.release("17"),
+    orders.rearm("17", "afterok:3_*:4_1,singleton"),
+    orders.cancel("17"),
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_of_ours_names_its_job(command: Command) -> None:
     assert orders.check(command, NODES, ()) == "17"
 
@@ -27,7 +38,12 @@ def test_a_command_of_ours_names_its_job(command: Command) -> None:
         ("scontrol", "requeue", "incomplete"),
         ("scontrol", "requeue", "incomplete", "17", "18"),
         ("scontrol", "requeue", "Hold", "17"),
-        ("scontrol", "requeuehold", "17"),
+        ("scontrol", "requeuehold", "State=SpecialExit", "17"),
+        ("scontrol", "release", "17", "18"),
+        ("scontrol", "update", "JobId=17", "Dependency="),
+        ("scontrol", "update", "JobId=17", "Dependency=afterok:3,afterok:4?afterok:5"),
+        ("scontrol", "update", "JobId=17", "Dependency=afterok:3", "Priority=9"),
+        ("scontrol", "update", "JobId=17", "Dependency=expand:3"),
         ("scancel", "--user=ada"),
     ],
 )

@@ -102,6 +102,15 @@ class FusedScheduler:
     def cancel(self, job: JobView) -> Command:
         return self._inner.cancel(job)
 
+    def requeue_held(self, job: JobView) -> Command:
+        return self._inner.requeue_held(job)
+
+    def release(self, job: JobView) -> Command:
+        return self._inner.release(job)
+
+    def rearm(self, job: JobView, dependency: str) -> Command:
+        return self._inner.rearm(job, dependency)
+
     async def send(self, command: Command, time_limit_s: float) -> None:
         with self._fuse.call(f"send {command.argv[1]}") as half:
             if half:

@@ -99,6 +99,15 @@ class LocalScheduler:
     def cancel(self, job: JobView) -> Command:
         return Command(argv=(PROGRAM, "cancel", job.raw_id))
 
+    def requeue_held(self, job: JobView) -> Command:
+        return Command(argv=(PROGRAM, "requeuehold", job.raw_id))
+
+    def release(self, job: JobView) -> Command:
+        return Command(argv=(PROGRAM, "release", job.raw_id))
+
+    def rearm(self, job: JobView, dependency: str) -> Command:
+        return Command(argv=(PROGRAM, "update", job.raw_id, f"dependency={dependency}"))
+
     async def send(self, command: Command, time_limit_s: float) -> None:
         op, fields = request_of(command)
         await self._requests.ask(op, time_limit_s, **fields)
@@ -153,8 +162,14 @@ class LocalScheduler:
 def request_of(command: Command) -> tuple[str, dict[str, object]]:
     """The one request that a command of ours stands for. Raises SchedulerRefusedError for any other."""
     match command.argv:
-        case (program, ("requeue" | "cancel") as verb, raw_id) if program == PROGRAM and raw_id.isdecimal():
+        case (program, ("requeue" | "requeuehold" | "release" | "cancel") as verb, raw_id) if (
+            program == PROGRAM and raw_id.isdecimal()
+        ):
             return verb, {"job_id": int(raw_id)}
+        case (program, "update", raw_id, dependency) if (
+            program == PROGRAM and raw_id.isdecimal() and dependency.startswith("dependency=")
+        ):
+            return "update", {"job_id": int(raw_id), "dependency": dependency.removeprefix("dependency=")}
         case (program, "update", raw_id, exclude, start) if (
             program == PROGRAM and raw_id.isdecimal() and exclude.startswith("exclude=") and start.startswith("start=")
         ):

@@ -1,4 +1,4 @@
-"""The three commands that change a job, and the check that nothing else is ever sent. Pure."""
+"""The commands that change a job, and the check that nothing else is ever sent. Pure."""
 
 from __future__ import annotations
 
@@ -31,8 +31,23 @@ def cancel(shown_id: str) -> Command:
     return Command(argv=commands.cancel(shown_id))
 
 
+def requeue_held(shown_id: str, *, if_living: bool = False) -> Command:
+    """Put a job back into the queue, where it stays until it is released."""
+    return Command(argv=commands.requeue_held(shown_id, if_living=if_living))
+
+
+def release(shown_id: str) -> Command:
+    """End a hold."""
+    return Command(argv=commands.release(shown_id))
+
+
+def rearm(shown_id: str, dependency: str) -> Command:
+    """Let a pending job wait for its dependency anew."""
+    return Command(argv=commands.rearm(shown_id, dependency))
+
+
 def check(command: Command, nodes: Collection[str], arrays: Collection[str]) -> str:
-    """The job that a command is about, if it is one of these three, word by word.
+    """The job that a command is about, if it is one of these, word by word.
 
     `nodes` are those that the cluster has, `arrays` the ids that stand for whole arrays. Raises SchedulerRefusedError.
     """
@@ -51,7 +66,17 @@ def check(command: Command, nodes: Collection[str], arrays: Collection[str]) -> 
 
 def _read(argv: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
     match argv:
-        case ("scontrol", "requeue", job) | ("scontrol", "requeue", "incomplete", job) | ("scancel", job):
+        case (
+            ("scontrol", "requeue" | "requeuehold" | "release", job)
+            | ("scontrol", "requeue" | "requeuehold", "incomplete", job)
+            | ("scancel", job)
+        ):
+            return job, ()
+        case ("scontrol", "update", target, dependency) if target.startswith("JobId=") and dependency.startswith(
+            "Dependency="
+        ):
+            job = target.removeprefix("JobId=")
+            commands.rearm(job, dependency.removeprefix("Dependency="))
             return job, ()
         case ("scontrol", "update", target, nodes, start) if (
             target.startswith("JobId=") and nodes.startswith("ExcNodeList=") and _is_start(start)

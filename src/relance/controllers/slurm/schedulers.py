@@ -141,6 +141,16 @@ class SlurmScheduler:
         self._note_end(job)
         return orders.cancel(self._shown(job))
 
+    def requeue_held(self, job: JobView) -> Command:
+        self._note_end(job)
+        return orders.requeue_held(self._shown(job), if_living=job.state is JobState.RUNNING)
+
+    def release(self, job: JobView) -> Command:
+        return orders.release(self._shown(job))
+
+    def rearm(self, job: JobView, dependency: str) -> Command:
+        return orders.rearm(self._shown(job), dependency)
+
     async def send(self, command: Command, time_limit_s: float) -> None:
         await self._know_site()
         arrays = array_ids(self._queue.jobs.values())
