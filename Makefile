@@ -22,7 +22,7 @@ check: setup ## format, lint, types, layers, dependencies, spelling, lock file
 # Three processes for two cores: one of them waits for real clusters (tests/acceptance) most of the time.
 test: setup ## all tests, with the real components they need
 	@scripts/components
-	@$(BIN)/pytest -n 3 --dist loadgroup -ra $(ARGS)
+	@$(BIN)/pytest -n 3 --dist loadgroup -raR $(ARGS)
 
 demo: setup ## the main job: break a real training run in six ways and watch it come back
 	@$(BIN)/relance demo $(ARGS)

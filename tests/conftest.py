@@ -11,6 +11,7 @@ from hypothesis import settings
 from tests.components.mariadb import mariadb_server, mariadb_url
 from tests.components.slurm import lease_nodes, private_slurm, slurm_cluster, slurm_nodes
 from tests.groups import GroupScheduling
+from tests.reruns import Reruns
 
 __all__ = ["lease_nodes", "mariadb_server", "mariadb_url", "private_slurm", "slurm_cluster", "slurm_nodes"]
 
@@ -25,6 +26,11 @@ structlog.configure(
         structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback),
     ]
 )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Try tests against real processes once more."""
+    config.pluginmanager.register(Reruns(), "tests against real processes once more")
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -76,10 +76,18 @@ def mariadb_server(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> 
     base = tmp_path_factory.getbasetemp()
     with _locked(base if alone else base.parent) as shared:
         known = shared / "mariadb.json"
-        if not known.exists():
+        if not (known.exists() and _answers(MariaDbServer(**json.loads(known.read_text())))):
             server = _start(program, run=os.getpid() if alone else os.getppid())
             known.write_text(json.dumps(asdict(server)))
         return MariaDbServer(**json.loads(known.read_text()))
+
+
+def _answers(server: MariaDbServer) -> bool:
+    """Whether it can be asked; one that is dead is replaced, for a test that is tried again."""
+    with suppress(pymysql.err.OperationalError):
+        server.run("SELECT 1")
+        return True
+    return False
 
 
 @pytest.fixture
