@@ -27,6 +27,7 @@ VERBS = {
     "wrong": ("relance.cli.decisions:wrong", "Say that the verdict on a job is wrong."),
     "check": ("relance.cli.checks:check", "Say what Relance sees of a job, lacks on a cluster, or gets as signals."),
     "banner": ("relance.cli.banner:banner", "Print why a job was restarted, for the site's TaskProlog."),
+    "canary": ("relance.cli.canary:canary", "Prove on your cluster what Relance makes of jobs that fail on purpose."),
     "mode": ("relance.cli.modes:mode", "Show or set how far Relance may go."),
     "storm": ("relance.cli.decisions:storm", "End a storm by hand."),
     "token": ("relance.cli.tokens:token", "Give and revoke tokens."),

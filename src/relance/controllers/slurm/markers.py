@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import re
 
-from relance.controllers.slurm.inspections import ANSWER_S
+from relance.controllers.slurm.own_jobs import SlurmOwnJobs
 from relance.controllers.slurm.settings import SlurmSettings
 from relance.ports.markers import MARKER
-from relance.ports.schedulers import SchedulerRefusedError, SchedulerSilentError
-from relance.slurm import commands
-from relance.slurm.errors import RefusedError, SlurmError, UnknownJobError
-from relance.slurm.parsing.replies import checked
-from relance.slurm.running import run
+from relance.ports.schedulers import SchedulerRefusedError
 
 _MARK = re.compile(r"[0-9a-f]{8,64}\Z", re.ASCII)
 _PARTITION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z", re.ASCII)
 _LIMIT_MIN = 1
-_ANSWERED = re.compile(rb"(\d{1,10})(?:;[^\n]*)?\s*\Z")
 
 
 class SlurmMarkerJob:
@@ -24,37 +19,20 @@ class SlurmMarkerJob:
 
     def __init__(self, settings: SlurmSettings, *, partition: str = "", output: str = "") -> None:
         """Take the cluster, and where the job runs and writes; empty: as Slurm does by itself."""
-        self._settings = settings
+        self._jobs = SlurmOwnJobs(settings)
         self._partition = partition
         self._output = output
 
     async def submit(self, mark: str, give_up_s: float) -> str:
-        try:
-            answer = await self._run(submission(mark, give_up_s, partition=self._partition, output=self._output))
-        except RefusedError as error:
-            raise SchedulerRefusedError(str(error)) from error
-        except SlurmError as error:
-            raise SchedulerSilentError(str(error)) from error
-        found = _ANSWERED.match(answer.strip())
-        if found is None:
-            raise SchedulerSilentError(f"sbatch did not say which job it made: {answer[:80]!r}")
-        return found[1].decode()
+        return await self._jobs.submit_by(
+            submission(mark, give_up_s, partition=self._partition, output=self._output)
+        )  # fmt: skip
 
     async def withdraw(self, raw_id: str) -> None:
-        try:
-            await self._run(commands.cancel(raw_id))
-        except UnknownJobError:
-            return
-        except RefusedError as error:
-            raise SchedulerRefusedError(str(error)) from error
-        except SlurmError as error:
-            raise SchedulerSilentError(str(error)) from error
+        await self._jobs.cancel(raw_id)
 
     async def close(self) -> None:
         """Nothing is held."""
-
-    async def _run(self, argv: tuple[str, ...]) -> bytes:
-        return checked(await run(self._settings.commands, argv, time_limit_s=ANSWER_S))
 
 
 def submission(mark: str, give_up_s: float, *, partition: str = "", output: str = "") -> tuple[str, ...]:

@@ -1,0 +1,164 @@
+"""The procedure of a canary: which trials, at which stage, and what comes between them."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from relance.bootstrap.canaries.grounds import Ground
+from relance.bootstrap.canaries.runs import Run
+from relance.bootstrap.canaries.trials import NODE, TRIALS, Trial
+from relance.bootstrap.proofs.rows import Level, Row
+from relance.client.errors import ClientError
+from relance.domain.stages import Stage
+from relance.domain.views import JobView
+from relance.recovery import wordings
+from relance.recovery.rows import HistoryRow
+
+_CLAIMED_S = 15.0
+"""So long after a job stands at `act` the controller has written into its ledger that it is its to save."""
+_MARGIN_S = 90.0
+"""The watchdog acts a minute before Slurm forgets a job; so long after that it has, or will not."""
+_SWITCH_S = 60.0
+"""How long a command that stops or starts the controller may take."""
+_TOLD_S = 120.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What is to be proven.
+
+    Attributes:
+        acts: Relance acts on the canary's jobs; else it only says what it would do.
+        stop_controller: The command that stops the controller; empty: the watchdog is not tried.
+        start_controller: The command that starts it again.
+    """
+
+    acts: bool = False
+    stop_controller: tuple[str, ...] = ()
+    start_controller: tuple[str, ...] = ()
+    trials: tuple[Trial, ...] = TRIALS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CanaryReport:
+    """What was proven, and what was not."""
+
+    cluster: str
+    partition: str
+    stage: str
+    rows: tuple[Row, ...]
+
+    @property
+    def fit(self) -> bool:
+        """Whether all that was tried is as it should be."""
+        return all(row.level is not Level.BAD for row in self.rows)
+
+
+async def run_canary(ground: Ground, plan: Plan) -> CanaryReport:
+    """Run the whole procedure; it ends at the first trial that fails, and the partition at `observe` after acting."""
+    rows: list[Row] = []
+    parts: list[Callable[[], Awaitable[tuple[Row, ...]]]] = [
+        Run(ground, trial, acts=plan.acts).whole for trial in plan.trials
+    ]  # fmt: skip
+    if plan.acts and plan.stop_controller:
+        parts.append(lambda: _without_controller(ground, plan))
+    try:
+        for part in parts:
+            rows += await part()
+            if any(row.level is Level.BAD for row in rows):
+                break
+    finally:
+        if plan.acts:
+            rows += await _back_to_observe(ground)
+    if plan.acts and all(row.level is not Level.BAD for row in rows):
+        rows += await Run(ground, NODE, acts=False, name="rollback").whole()
+    stage = Stage.ACT if plan.acts else Stage.OBSERVE
+    return CanaryReport(cluster=ground.cluster, partition=ground.partition, stage=stage.value, rows=tuple(rows))
+
+
+async def _back_to_observe(ground: Ground) -> tuple[Row, ...]:
+    """Set the partition to `observe`, as whoever wants to stop it would."""
+    source, name = "rollback", "observe"
+    try:
+        await asyncio.to_thread(ground.client.set_stage, Stage.OBSERVE, ground.cluster, ground.partition or None)
+    except ClientError as error:
+        remedy = "relance mode observe, as somebody who may set stages; or a file STOP in the controller's folder"
+        return (Row(source=source, name=name, level=Level.BAD, read="-", means=str(error), remedy=remedy),)
+    where = f"partition {ground.partition}" if ground.partition else f"cluster {ground.cluster}"
+    text = f"{where} is at observe again; relance mode act lets it act when you have read this report"
+    return (Row(source=source, name=name, level=Level.OK, read=Stage.OBSERVE.value, means=text),)
+
+
+async def _without_controller(ground: Ground, plan: Plan) -> tuple[Row, ...]:
+    """A job fails while the controller is stopped: the watchdog has to save it before the scheduler forgets it."""
+    run = Run(ground, NODE, acts=True, name="watchdog")
+    stopped = False
+    try:
+        await run.begin()
+        if run.failed():
+            return tuple(run.rows)
+        await ground.clock.sleep(_CLAIMED_S)
+        stopped = True
+        if not await _switch(run, "controller stopped", plan.stop_controller):
+            return tuple(run.rows)
+        await run.end()
+        if run.failed():
+            return tuple(run.rows)
+        view = await _saved(ground, run)
+        if view is None:
+            return tuple(run.rows)
+        after_s = ground.clock.monotonic() - run.ended_s
+        text = f"the watchdog had it started again {wordings.duration(after_s)} after its end"
+        run.say("saved", Level.OK, f"restarts: {view.restart_count}", text)
+        stopped = not await _switch(run, "controller started", plan.start_controller)
+        if not stopped and await ground.until(lambda: _told(ground, run.raw_id), _TOLD_S) is None:
+            remedy = "see that controller and watchdog have the same state folder"
+            run.say("told", Level.BAD, "-", "the history does not have what the watchdog did", remedy)
+    finally:
+        if stopped:
+            await _switch(run, "controller started", plan.start_controller)
+        await run.leave()
+    return tuple(run.rows)
+
+
+async def _saved(ground: Ground, run: Run) -> JobView | None:
+    """The job as soon as it is in the queue again, by the watchdog: nobody else is there."""
+    facts = (await ground.scheduler.look()).facts
+    limit_s = facts.min_job_age_s + _MARGIN_S
+    ground.tell(f"watchdog: the scheduler forgets the job after {wordings.duration(facts.min_job_age_s)}; waiting")
+
+    async def again() -> JobView | None:
+        view = await ground.job(run.raw_id)
+        return view if view is not None and view.restart_count > 0 else None
+
+    view = await ground.until(again, limit_s)
+    if view is None:
+        remedy = "see that relance-watchdog runs, at stage act, on the controller's host: relance check cluster"
+        run.say("saved", Level.BAD, f"job {run.raw_id}", "nobody started it again in time", remedy)
+    return view
+
+
+async def _told(ground: Ground, raw_id: str) -> HistoryRow | None:
+    rows = await ground.history(raw_id)
+    return next((row for row in rows if "watchdog" in f"{row.event} {row.title} {row.detail}".lower()), None)
+
+
+async def _switch(run: Run, name: str, argv: tuple[str, ...]) -> bool:
+    """Run a site's command; gives whether it did it."""
+    try:
+        process = await asyncio.create_subprocess_exec(*argv, stdin=asyncio.subprocess.DEVNULL)
+        async with asyncio.timeout(_SWITCH_S):
+            code = await process.wait()
+    except (OSError, TimeoutError) as error:
+        code, said = None, str(error) or f"no end within {_SWITCH_S:.0f} s"
+    else:
+        said = f"exit code {code}"
+    if code == 0:
+        run.say(name, Level.OK, shlex.join(argv), "as told")
+        return True
+    remedy = "run it by hand, and see that the controller is in the state that you want"
+    run.say(name, Level.BAD, shlex.join(argv), f"the command failed: {said}", remedy)
+    return False
