@@ -27,5 +27,16 @@ class SilentError(SlurmError):
     """Slurm did not answer: nothing is known, neither what there is nor whether a change was carried out."""
 
 
+class UnreachedError(SilentError):
+    """Slurm was not asked, or its answer did not come back, as something between us and Slurm is missing.
+
+    `way` names it: `relance.slurm.outputs.CONNECTION` or `TOKEN`.
+    """
+
+    def __init__(self, message: str, *, way: str, text: str = "") -> None:
+        super().__init__(message, text=text)
+        self.way = way
+
+
 class BadArgumentError(SlurmError):
     """A value is not fit to enter a command, such as a job id with a space. Nothing was run."""

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-import signal
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-MAX_OUTPUT_BYTES = 256 << 20
-"""More than the JSON of 20,000 jobs; an answer that is longer is given up."""
-_MAX_ERROR_BYTES = 64 << 10
-_BURIAL_LIMIT_S = 5.0
+from relance.slurm import containers, ssh
+from relance.slurm.containers import Container
+from relance.slurm.outputs import MAX_OUTPUT_BYTES, TOKEN, Output, never_ran
+from relance.slurm.processes import Talk, bury
+from relance.slurm.ssh import Ssh
+from relance.slurm.tokens import TokenError, read_token
+
+__all__ = ["MAX_OUTPUT_BYTES", "Commands", "Output", "leave", "new_mark", "run"]
 _FORMS = {"LC_ALL": "C", "TZ": "UTC", "SLURM_TIME_FORMAT": "%s"}
 """English words, and times as seconds since 1970; a time in an argument is UTC."""
 _KEPT = ("HOME", "LD_LIBRARY_PATH", "LOGNAME", "PATH", "SLURM_CONF", "SLURM_JWT", "USER")
@@ -25,15 +27,19 @@ class Commands:
     """Where a cluster's commands are, and how they are started.
 
     Attributes:
-        bin_dir: Folder of the commands; None: found by PATH.
-        slurm_conf: The cluster's slurm.conf; None: as the environment or Slurm's default says.
-        prefix: What stands before each command, such as a container's exec. It need not hand the environment on: the
-            settings that matter are then given by `env`.
+        bin_dir: Folder of the commands; None: found by PATH. Over SSH the script there has it.
+        slurm_conf: The cluster's slurm.conf; None: as the environment or Slurm's default says. Over SSH likewise.
+        prefix: A program of this host that starts each command in its own place, such as one that changes the user. It
+            need not hand the environment on: the settings that matter are then given by `env`.
+        way: The host or container where the commands are; None: this host.
+        token_file: The file with a token for Slurm (auth/jwt), read anew for each command; None: Slurm's own means.
     """
 
     bin_dir: str | None = None
     slurm_conf: str | None = None
     prefix: tuple[str, ...] = ()
+    way: Ssh | Container | None = None
+    token_file: str | None = None
 
     def argv(self, command: Sequence[str]) -> tuple[str, ...]:
         """The whole argument list of a command from `relance.slurm.commands`."""
@@ -51,33 +57,6 @@ class Commands:
         return {**kept, **_FORMS, **conf}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Output:
-    """What came of one command. `exit_code` None: it never ran, or was killed here.
-
-    Attributes:
-        gave_up: Why it was killed here, in words; None: it ended by itself, or never ran.
-        wall_s: Seconds from its start to its end.
-    """
-
-    argv: tuple[str, ...]
-    exit_code: int | None
-    stdout: bytes
-    stderr: str
-    wall_s: float
-    gave_up: str | None = None
-
-    @property
-    def may_have_acted(self) -> bool:
-        """Whether a change that this command asks for may have been carried out: it is not known, so look."""
-        return self.gave_up is not None
-
-    @property
-    def never_ran(self) -> bool:
-        """Whether the command could not be started at all."""
-        return self.exit_code is None and self.gave_up is None
-
-
 def new_mark() -> str:
     """A fresh mark for the end of each column: nobody who chose a job's name can know it."""
     return f"~{secrets.token_hex(8)}~"
@@ -93,19 +72,50 @@ async def run(
 ) -> Output:
     """Run a command to its end, or to its limit: then its whole process group is killed.
 
-    Never raises for what the command does; cancelling this call kills the command too.
+    Never raises for what the command does, nor where there is no way to it; cancelling this call kills the command too.
     """
-    argv = commands.argv(command)
+    token = ""
+    if commands.token_file is not None:
+        try:
+            token = read_token(commands.token_file).text
+        except TokenError as error:
+            return never_ran(tuple(command), str(error), unreached=TOKEN)
+    around = os.environ if ours is None else ours
+    match commands.way:
+        case Ssh() as way:
+            return await ssh.ask(
+                way, command, token, time_limit_s=time_limit_s, max_bytes=max_output_bytes, ours=around
+            )
+        case Container() as way:
+            inside = replace(commands, prefix=()).argv(command)
+            given = (commands.slurm_conf or "", token)
+            return await containers.ask(
+                way, inside, given, time_limit_s=time_limit_s, max_bytes=max_output_bytes, ours=around
+            )
+        case None:
+            environment = commands.environment(around) | ({"SLURM_JWT": token} if token else {})
+            return await _run_here(commands.argv(command), environment, time_limit_s, max_output_bytes)
+
+
+async def leave(commands: Commands) -> None:
+    """Give back what is held between commands, such as a connection; may be called twice."""
+    if isinstance(commands.way, Ssh):
+        await ssh.leave(commands.way, os.environ)
+
+
+async def _run_here(
+    argv: tuple[str, ...], environment: Mapping[str, str], time_limit_s: float, max_output_bytes: int
+) -> Output:
     loop = asyncio.get_running_loop()
     began = loop.time()
     try:
         transport, talk = await loop.subprocess_exec(
-            lambda: _Talk(max_output_bytes),
+            lambda: Talk(max_output_bytes),
             *argv,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            env=commands.environment(os.environ if ours is None else ours),
+            env=environment,
             start_new_session=True,
         )
     except OSError as error:
@@ -118,7 +128,7 @@ async def run(
     except TimeoutError:
         gave_up = f"no answer within {time_limit_s:g} s"
     finally:
-        await _bury(transport, talk)
+        await bury(transport, talk)
     if talk.is_too_much:
         gave_up = f"an answer of more than {max_output_bytes} bytes"
     return Output(
@@ -129,45 +139,3 @@ async def run(
         wall_s=loop.time() - began,
         gave_up=gave_up,
     )
-
-
-class _Talk(asyncio.SubprocessProtocol):
-    """Keeps what a command writes; `over` once it has ended and closed its outputs, or wrote too much."""
-
-    def __init__(self, limit: int) -> None:
-        self.stdout = bytearray()
-        self.stderr = bytearray()
-        self.is_too_much = False
-        self.over = asyncio.Event()
-        self.buried = asyncio.Event()
-        self._limit = limit
-
-    def pipe_data_received(self, fd: int, data: bytes) -> None:
-        if fd != 1:
-            self.stderr.extend(data[: max(0, _MAX_ERROR_BYTES - len(self.stderr))])
-        elif len(self.stdout) + len(data) <= self._limit and not self.is_too_much:
-            self.stdout.extend(data)
-        else:
-            self.is_too_much = True
-            self.over.set()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.over.set()
-        self.buried.set()
-
-
-async def _bury(transport: asyncio.SubprocessTransport, talk: _Talk) -> None:
-    """Kill what is left of the command and reap it, also while this task is being cancelled.
-
-    A process that even KILL does not end, such as one that waits for a dead mount, is left behind after a while.
-    """
-    if not talk.buried.is_set():
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(transport.get_pid(), signal.SIGKILL)
-        with suppress(PermissionError):  # behind a prefix that changes the user
-            transport.close()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_BURIAL_LIMIT_S):
-                await talk.buried.wait()
-    with suppress(PermissionError):
-        transport.close()

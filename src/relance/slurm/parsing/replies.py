@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from relance.slurm.errors import RefusedError, SilentError, UnknownJobError
-from relance.slurm.running import Output
+from relance.slurm.errors import RefusedError, SilentError, UnknownJobError, UnreachedError
+from relance.slurm.outputs import Output
 
 _UNKNOWN_JOB = ("invalid job id specified",)
 _SILENT = (
@@ -45,10 +45,14 @@ def checked(output: Output) -> bytes:
         UnknownJobError: Slurm knows no such job (any more).
         RefusedError: Slurm refused; nothing was changed.
         SilentError: No answer. `output.may_have_acted` says whether a change may have been carried out; it may as
-            well where Slurm's own words are that it waited in vain.
+            well where Slurm's own words are that it waited in vain. UnreachedError where what is between us and Slurm
+            is missing.
     """
     said = output.stderr.strip()
     name = _name(output.argv)
+    if output.unreached:
+        lost = f"{name}: {output.gave_up}. " if output.gave_up is not None else ""
+        raise UnreachedError(f"{lost}{said}".strip(), way=output.unreached, text=said)
     if output.never_ran:
         raise SilentError(said, text=said)
     if output.gave_up is not None:
