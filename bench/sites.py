@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import random
+import socket
 import time
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
@@ -125,6 +128,15 @@ class Site:
             return bool(incidents) and all(item.end is not None for item in incidents)
 
         until(is_over, timeout_s, f"the end of the incidents of job {job_id}")
+
+
+def free_port() -> int:
+    """A port of loopback that nobody uses, below those that the kernel gives out: it stays free while we are away."""
+    for port in random.SystemRandom().sample(range(20000, 32000), 200):
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    message = "no free port on this machine"
+    raise OSError(message)
 
 
 def until(ask: Callable[[], T | None], timeout_s: float, what: str) -> T:

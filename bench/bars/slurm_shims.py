@@ -16,9 +16,9 @@ from typing import Any
 from bench.measures import Limit, Result, spread
 from bench.shims import Fault, Kind
 from bench.slurm_lanes import Lane, TooLateError, lanes, side_by_side, stays, until
+from bench.stories import story_gaps
 from relance.domain.events import IncidentEnd
 from relance.ports.clocks import SystemClock
-from relance.recovery.rows import IncidentItem
 
 RUNNING_WITHIN_S = 150.0
 """The bar: a new attempt runs so long after the fault, at the latest. Slurm starts it by itself after 121 s."""
@@ -31,10 +31,8 @@ _MOST = {"requeue": 1, "update": 1, "read": 7, "accounting": 4}
 _FIRE_S = 60.0
 _STORY_S = 120.0
 _LOOK_S = 0.5
-_END_S = 60.0
 _QUICK_NEVER = 2
 _SEED = 20260101
-_ORDER = ("checked", "requeue", "pending", "constrain", "read back")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,35 +277,6 @@ def _story(lane: Lane, job: int, node: str, case: Case) -> list[str]:
     excluded: list[Any] = lane.site.trainings.job(job)["exclude"]
     if node and node not in excluded:
         wrong.append(f"node {node} is not kept out")
-    return wrong + story_gaps(lane, newest, case)
-
-
-def story_gaps(lane: Lane, incident: IncidentItem, case: Case | None = None) -> list[str]:
-    """What the story of an action lacks, or tells twice, or out of order. `case` tells which repetition is true."""
-    story = lane.site.client.incident_story(incident.id)
-    if story.action is None:
-        return ["the story has no action"]
-    wrong = []
-    try:  # an incident may be over, by its progress, before the transaction has read back all that it waits for
-        until(lambda: _has_end(lane, incident), _END_S, "the end of the action")
-    except TooLateError:
-        wrong.append("the action has no end in the story")
-    story = lane.site.client.incident_story(incident.id)
-    if story.action is not None and len(set(story.action.steps)) != len(story.action.steps):
-        wrong.append("a step is told twice")
-    steps = [entry.title.removeprefix("Step: ") for entry in story.entries if entry.event == "ActionStepped"]
-    once = [step for step in _ORDER if step in steps]
-    firsts = sorted(once, key=steps.index)
-    if firsts != once:
-        wrong.append(f"steps out of order: {', '.join(steps)}")
     # Where an answer was lost, what was asked again is rightly told again.
-    lost = case is not None and (case.fault.operation in _CHANGES or case.again)
-    twice = sorted({step for step in steps if step in _ORDER and steps.count(step) > 1})
-    if twice and not lost:
-        wrong.append(f"told twice: {', '.join(twice)}")
-    return wrong
-
-
-def _has_end(lane: Lane, incident: IncidentItem) -> bool:
-    action = lane.site.client.incident_story(incident.id).action
-    return action is not None and action.end is not None
+    lost = case.fault.operation in _CHANGES or case.again
+    return wrong + story_gaps(lane.site, newest, asked_again=lost)

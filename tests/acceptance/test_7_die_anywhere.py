@@ -18,10 +18,11 @@ from typing import Final
 
 import pytest
 
-from bench.bars.slurm_shims import Case, Findings, run, story_gaps
+from bench.bars.slurm_shims import Case, Findings, run
 from bench.shims import Fault, Kind, Shims
 from bench.slurm_lanes import LIMITS, Lane, lane, lanes, side_by_side
 from bench.slurm_sites import FAST_POLLS, SlurmSetup
+from bench.stories import story_gaps
 from relance.domain.events import IncidentEnd
 from relance.testing.other_users import open_python, user_of
 from tests.acceptance.stands import LIMIT_S, relance_on, told, until, witness
@@ -138,7 +139,7 @@ def test_when_server_and_database_die_in_a_transaction_the_controller_finishes_i
         site.wait_for_end_of_incident(job, LIMIT_S)
         (item,) = site.incidents(job)
         assert item.end is IncidentEnd.RECOVERED, told(site, job)
-        assert story_gaps(made, item) == []
+        assert story_gaps(site, item) == []
         fields = cluster.job_fields(job)
         assert (fields["JobState"], fields["Restarts"]) == ("RUNNING", "1")
         assert fields.get("Comment", "(null)") in ("", "(null)")

@@ -43,6 +43,8 @@ class Training:
     """Further options of `sbatch`; nothing on a simulated cluster."""
     srun_options: tuple[str, ...] = ()
     """Options of `srun` instead of `--kill-on-bad-exit=1`; nothing on a simulated cluster."""
+    program: str = ""
+    """The path of a rank's program instead of `relance.simulation.slurm_ranks`; nothing on a simulated cluster."""
 
 
 class SimulatedCluster:

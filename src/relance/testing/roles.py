@@ -100,8 +100,11 @@ class RelanceProcesses:
         for role in _APART if self.apart else ("up",):
             self.start_role(role)
 
-    def start_role(self, role: str) -> Running:
-        """Start one role, anew if it ran before. Raises ProcessFailedError."""
+    def start_role(self, role: str, *, wait: bool = True) -> Running:
+        """Start one role, anew if it ran before; with `wait`, return when a server answers. Raises ProcessFailedError.
+
+        It ends with the thread that starts it, at the latest.
+        """
         if role in ("up", "server"):
             (self.state_dir / _SERVER_FILE).unlink(missing_ok=True)
         program = Program(
@@ -114,7 +117,7 @@ class RelanceProcesses:
         )
         running = Running(program)
         self._running[role] = running
-        if role in ("up", "server"):
+        if wait and role in ("up", "server"):
             running.wait_until(self._answers, _READY_S)
         return running
 

@@ -119,7 +119,8 @@ class SlurmTrainings:
         exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in self._python.environment().items())
         program = shlex.quote(self._python.program)
         srun = ["srun", "--label", *(training.srun_options or ("--kill-on-bad-exit=1",)), self._python.program]
-        rank = [*srun, "-m", "relance.simulation.slurm_ranks", *self._trainer_options(training)]
+        program_of_rank = [training.program] if training.program else ["-m", "relance.simulation.slurm_ranks"]
+        rank = [*srun, *program_of_rank, *self._trainer_options(training)]
         return (
             f"#!/bin/sh\n{exports}export MASTER_ADDR=127.0.0.1\n"
             f"MASTER_PORT=$({program} -c {shlex.quote(_FREE_PORT)})\nexport MASTER_PORT\n"
