@@ -16,6 +16,7 @@ from relance.ports.clocks import Clock, SystemClock
 from relance.ports.schedulers import SchedulerRefusedError, SchedulerSilentError
 from relance.testing.clusters import SimulatedCluster
 from relance.testing.scheduler_contract import SchedulerContract
+from relance.testing.scheduler_contract_requests import RequestContract
 
 SETTINGS = {"cluster": "local", "nodes": 4, "requeue_delay_s": 3.0, "kill_wait_s": 1.0}
 SCRIPT = 'while [ ! -e "$1" ]; do sleep 0.05; done; exit "$(cat "$1")"'
@@ -68,7 +69,7 @@ class LocalBench:
         self._cluster.crash()
 
 
-class TestLocalScheduler(SchedulerContract):
+class TestLocalScheduler(SchedulerContract, RequestContract):
     @pytest.fixture
     async def bench(self, tmp_path: Path) -> AsyncIterator[LocalBench]:
         with SimulatedCluster(tmp_path / "cluster", SETTINGS) as cluster:

@@ -9,6 +9,7 @@ from relance.ports.clocks import Clock, SystemClock
 from relance.testing.memory_clusters import MemoryCluster, Timings
 from relance.testing.memory_schedulers import SimulatedScheduler
 from relance.testing.scheduler_contract import SchedulerContract
+from relance.testing.scheduler_contract_requests import RequestContract
 
 
 class MemoryBench:
@@ -37,7 +38,7 @@ class MemoryBench:
         self.scheduler.faults.is_silent = True
 
 
-class TestSimulatedScheduler(SchedulerContract):
+class TestSimulatedScheduler(SchedulerContract, RequestContract):
     @pytest.fixture
     def bench(self) -> MemoryBench:
         return MemoryBench()

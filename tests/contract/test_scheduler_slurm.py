@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from relance.testing.scheduler_contract import SchedulerContract
+from relance.testing.scheduler_contract_requests import RequestContract
 from tests.components.slurm import LeasedNodes
 from tests.components.slurm_benches import SlurmBench, slurm_bench
 
@@ -18,7 +19,7 @@ async def bench(lease_nodes: Callable[[int], LeasedNodes]) -> AsyncIterator[Slur
         yield made
 
 
-class TestSlurmScheduler(SchedulerContract):
+class TestSlurmScheduler(SchedulerContract, RequestContract):
     @pytest.mark.soak
     async def test_a_requeued_job_that_nobody_touches_starts_by_itself(self, bench: SlurmBench) -> None:  # type: ignore[override]
         await super().test_a_requeued_job_that_nobody_touches_starts_by_itself(bench)

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from relance.domain.advice import Command
 from relance.domain.collecting import Collected
+from relance.domain.nodes import NodeChange, NodeSight
 from relance.domain.views import ClusterReport, JobView
 
 
@@ -55,6 +56,21 @@ class Scheduler(Protocol):
 
     def cancel(self, job: JobView) -> Command:
         """The command that ends a job for good."""
+        ...
+
+    def hold(self, job: JobView) -> Command:
+        """The command that keeps a waiting job from starting. Raises SchedulerRefusedError where there is none."""
+        ...
+
+    async def read_node(self, name: str) -> NodeSight:
+        """One node, fresh, with its reservations. Raises SchedulerRefusedError for a name that no node has.
+
+        Raises SchedulerSilentError too.
+        """
+        ...
+
+    def change_node(self, change: NodeChange) -> Command:
+        """The command that changes a node. Raises SchedulerRefusedError where there is none."""
         ...
 
     def requeue_held(self, job: JobView) -> Command:

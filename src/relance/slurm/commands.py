@@ -24,6 +24,9 @@ _TERM = rf"(?:singleton|{_AFTER}(?::\d{{1,10}}(?:_(?:\d{{1,7}}|\*))?(?:\+\d{{1,7
 _DEPENDENCY = re.compile(rf"{_TERM}(?:(?:,{_TERM}){{0,63}}|(?:\?{_TERM}){{0,63}})\Z", re.ASCII)
 _WHAT = "a dependency"
 _MARK = re.compile(r"~[0-9a-f]{16,64}~\Z", re.ASCII)
+_NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}\Z", re.ASCII)
+_RESERVATION = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}\Z", re.ASCII)
+_REASON = re.compile(r"[A-Za-z0-9][A-Za-z0-9 .,:_/@+()-]{0,299}\Z", re.ASCII)
 _ONE_JOB = ("squeue", "--all", "--local", "--array-unique", "--states=all")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -147,6 +150,42 @@ def rearm(job: str, dependency: str) -> tuple[str, ...]:
         BadArgumentError: A dependency that is not made of Slurm's own words and ids.
     """
     return ("scontrol", "update", f"JobId={job_id(job)}", f"Dependency={_checked(_DEPENDENCY, dependency, _WHAT)}")
+
+
+def hold(job: str) -> tuple[str, ...]:
+    """Keep a waiting job from starting. Given by an operator its owner may not release it (JobHeldAdmin, seen).
+
+    On a running job it is accepted too, and holds it back at its next requeue (seen): see that it waits first.
+    """
+    return ("scontrol", "hold", job_id(job))
+
+
+def reserve(name: str, node: str, until_s: int) -> tuple[str, ...]:
+    """Keep new jobs off one node from now until that time, in seconds since 1970; what runs there goes on.
+
+    A name that is taken is refused ("Duplicate reservation name", seen).
+    """
+    return (
+        "scontrol", "create", "reservation", f"ReservationName={_checked(_RESERVATION, name, 'a reservation')}",
+        f"Nodes={_checked(_NODE, node, 'a node')}", "StartTime=now", f"EndTime={_time(until_s)}",
+        "Flags=MAINT,IGNORE_JOBS", "Users=root",
+    )  # fmt: skip
+
+
+def unreserve(name: str) -> tuple[str, ...]:
+    """Delete a reservation. One that is not there is refused ("Requested reservation is invalid", seen)."""
+    return ("scontrol", "delete", f"ReservationName={_checked(_RESERVATION, name, 'a reservation')}")
+
+
+def drain(node: str, reason: str) -> tuple[str, ...]:
+    """Keep new jobs off a node by its state. A reason that it has already is overwritten: read before."""
+    name, why = _checked(_NODE, node, "a node"), _checked(_REASON, reason, "a reason")
+    return ("scontrol", "update", f"NodeName={name}", "State=DRAIN", f"Reason={why}")
+
+
+def undrain(node: str) -> tuple[str, ...]:
+    """Let new jobs onto a drained node: UNDRAIN leaves the rest of its state alone, where RESUME would not."""
+    return ("scontrol", "update", f"NodeName={_checked(_NODE, node, 'a node')}", "State=UNDRAIN")
 
 
 def marked_step(argv: tuple[str, ...], name: str) -> tuple[str, ...]:

@@ -226,6 +226,8 @@ class MemoryCluster:
                 self._update(job, dict(option.split("=", 1) for option in options))
             case "cancel":
                 self._cancel(job, 999)
+            case "release":
+                self._change(job, hold=Hold.NONE, reason="None")
             case _:
                 raise RefusedError(f"invalid keyword: {verb}")
 

@@ -8,9 +8,11 @@ from enum import Enum
 
 from relance.domain.advice import Command
 from relance.domain.collecting import Collected
+from relance.domain.nodes import NodeChange, NodeSight, is_ours
 from relance.domain.views import ClusterReport, JobView
 from relance.ports.clocks import Clock
 from relance.ports.schedulers import JobGoneError, SchedulerRefusedError, SchedulerSilentError
+from relance.testing.memory_cares import MemoryCare
 from relance.testing.memory_clusters import MemoryCluster, RefusedError, UnknownJobError
 
 PROGRAM = "simulated"
@@ -78,6 +80,9 @@ class SimulatedScheduler:
         self._cluster = cluster
         self._clock = clock
         self._read_s: dict[str, float] = {}
+        self.care = MemoryCare(cluster, clock)
+        """What keeps jobs off nodes."""
+        self._changes: dict[tuple[str, ...], NodeChange] = {}
 
     @property
     def cluster(self) -> str:
@@ -94,8 +99,9 @@ class SimulatedScheduler:
             as_of=self._clock.now(),
             facts=self._cluster.facts(),
             jobs=jobs[:-1] if self.faults.is_partial else jobs,
-            nodes=self._cluster.nodes(),
+            nodes=self.care.shown(),
             past=self._cluster.past(),
+            windows=tuple(self.care.windows.values()),
             complete=not self.faults.is_partial,
         )
 
@@ -116,6 +122,24 @@ class SimulatedScheduler:
 
     def cancel(self, job: JobView) -> Command:
         return Command(argv=(PROGRAM, "cancel", job.raw_id))
+
+    def hold(self, job: JobView) -> Command:
+        return Command(argv=(PROGRAM, "hold", job.raw_id))
+
+    async def read_node(self, name: str) -> NodeSight:
+        self._answer_or_not()
+        self._read_s[name] = self._clock.monotonic()
+        sight = self.care.sight(name)
+        if sight is None:
+            raise SchedulerRefusedError(f"the cluster has no node {name}")
+        return sight
+
+    def change_node(self, change: NodeChange) -> Command:
+        if not is_ours(change):
+            raise SchedulerRefusedError(f"node {change.node}: neither name nor reason is one of ours")
+        argv = (PROGRAM, *self.care.words(change))
+        self._changes[argv] = change
+        return Command(argv=argv)
 
     def requeue_held(self, job: JobView) -> Command:
         return Command(argv=(PROGRAM, "requeuehold", job.raw_id))
@@ -170,7 +194,12 @@ class SimulatedScheduler:
 
     def _do(self, command: Command) -> None:
         try:
-            self._cluster.do(command.argv)
+            if command.argv in self._changes:
+                self.care.do(self._changes[command.argv])
+            elif command.argv[1] == "hold":
+                self.care.hold(command.argv[2])
+            else:
+                self._cluster.do(command.argv)
         except RefusedError as error:
             raise SchedulerRefusedError(str(error)) from error
         except UnknownJobError as error:

@@ -17,9 +17,11 @@ from pathlib import Path
 from relance.controlling.ledger import Ledger
 from relance.domain.advice import Claim, ClaimReply, Command, StepRecord
 from relance.domain.collecting import Collected, EvidenceClaim, EvidenceReport
+from relance.domain.deeds import WatchdogDeed
 from relance.domain.keys import AttemptKey
 from relance.domain.ledger_lines import line_of
 from relance.domain.ledgers import Entry
+from relance.domain.nodes import NodeChange, NodeSight
 from relance.domain.observations import SightReport, WatcherBatch
 from relance.domain.views import ClusterReport, JobView
 from relance.ports.backends import Assignments, Backend, Orders
@@ -102,6 +104,15 @@ class FusedScheduler:
     def cancel(self, job: JobView) -> Command:
         return self._inner.cancel(job)
 
+    def hold(self, job: JobView) -> Command:
+        return self._inner.hold(job)
+
+    async def read_node(self, name: str) -> NodeSight:
+        return await self._inner.read_node(name)
+
+    def change_node(self, change: NodeChange) -> Command:
+        return self._inner.change_node(change)
+
     def requeue_held(self, job: JobView) -> Command:
         return self._inner.requeue_held(job)
 
@@ -174,6 +185,10 @@ class FusedBackend:
     async def record_evidence(self, report: EvidenceReport) -> None:
         with self._fuse.call(f"record evidence {'shown' if report.shown else 'collected'}"):
             await self._inner.record_evidence(report)
+
+    async def record_deed(self, deed: WatchdogDeed) -> None:
+        with self._fuse.call(f"record deed {deed.state.value}"):
+            await self._inner.record_deed(deed)
 
     async def wait(self, after: int, timeout_s: float) -> int:
         if self._fuse.is_dead:

@@ -14,7 +14,8 @@ from relance.controllers.site_commands import collect
 from relance.domain.advice import Command
 from relance.domain.collecting import Collected
 from relance.domain.limits import Limits
-from relance.domain.views import ClusterReport, JobState, JobView
+from relance.domain.nodes import NodeChange, NodeSight
+from relance.domain.views import ClusterReport, JobState, JobView, NodeState
 from relance.ports.clocks import Clock
 from relance.ports.schedulers import SchedulerRefusedError, SchedulerSilentError
 from relance.slurm.running import Commands
@@ -98,6 +99,20 @@ class LocalScheduler:
 
     def cancel(self, job: JobView) -> Command:
         return Command(argv=(PROGRAM, "cancel", job.raw_id))
+
+    def hold(self, job: JobView) -> Command:
+        raise SchedulerRefusedError(f"job {job.raw_id}: the simulated scheduler takes no hold of a waiting job")
+
+    async def read_node(self, name: str) -> NodeSight:
+        answer = await self._ask("nodes")
+        views = (rows.node_view(row) for row in _list(answer, "nodes"))
+        found = next((view for view in views if view.name == name), None)
+        if found is None:
+            raise SchedulerRefusedError(f"the cluster has no node {name[:80]!r}")
+        return NodeSight(view=found, is_drained=found.state is NodeState.DRAINED)
+
+    def change_node(self, change: NodeChange) -> Command:
+        raise SchedulerRefusedError(f"node {change.node}: the simulated scheduler keeps no node out")
 
     def requeue_held(self, job: JobView) -> Command:
         return Command(argv=(PROGRAM, "requeuehold", job.raw_id))

@@ -1,4 +1,4 @@
-"""The commands that change a job, and the check that nothing else is ever sent. Pure."""
+"""The commands that change a job or a node, and the check that nothing else is ever sent. Pure."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Collection
 from datetime import UTC, datetime
 
 from relance.domain.advice import Command
+from relance.domain.nodes import Drain, NodeChange, Reserve, Undrain, Unreserve, is_ours
 from relance.ports.schedulers import SchedulerRefusedError
 from relance.slurm import commands
 from relance.slurm.commands import Change
@@ -13,6 +14,7 @@ from relance.slurm.errors import SlurmError
 from relance.slurm.hostlists import expand
 
 _NOW = "StartTime=now"
+_TIME = "%Y-%m-%dT%H:%M:%S"
 
 
 def requeue(shown_id: str, *, if_living: bool = False) -> Command:
@@ -46,17 +48,33 @@ def rearm(shown_id: str, dependency: str) -> Command:
     return Command(argv=commands.rearm(shown_id, dependency))
 
 
+def hold(shown_id: str) -> Command:
+    """Keep a waiting job from starting."""
+    return Command(argv=commands.hold(shown_id))
+
+
+def change_node(change: NodeChange) -> Command:
+    """Change a node. Raises SchedulerRefusedError for a name or a reason that is not fit for a command, or not ours."""
+    if not is_ours(change):
+        raise SchedulerRefusedError(f"node {change.node[:80]!r}: neither name nor reason is one of ours")
+    try:
+        return _change_node(change)
+    except SlurmError as error:
+        raise SchedulerRefusedError(f"node {change.node[:80]!r}: {error}") from error
+
+
 def check(command: Command, nodes: Collection[str], arrays: Collection[str]) -> str:
-    """The job that a command is about, if it is one of these, word by word.
+    """The job that a command is about, if it is one of these, word by word; empty for one about a node.
 
     `nodes` are those that the cluster has, `arrays` the ids that stand for whole arrays. Raises SchedulerRefusedError.
     """
     try:
-        job, excluded = _read(command.argv)
-        commands.job_id(job)
+        job, named = _read(command.argv)
+        if job:
+            commands.job_id(job)
     except SlurmError as error:
         raise _not_ours(command) from error
-    unknown = sorted(set(excluded) - set(nodes))
+    unknown = sorted(set(named) - set(nodes))
     if unknown:
         raise SchedulerRefusedError(f"the cluster has no node {', '.join(unknown)}: nothing was sent")
     if job in arrays:
@@ -67,7 +85,7 @@ def check(command: Command, nodes: Collection[str], arrays: Collection[str]) -> 
 def _read(argv: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
     match argv:
         case (
-            ("scontrol", "requeue" | "requeuehold" | "release", job)
+            ("scontrol", "requeue" | "requeuehold" | "hold" | "release", job)
             | ("scontrol", "requeue" | "requeuehold", "incomplete", job)
             | ("scancel", job)
         ):
@@ -82,15 +100,54 @@ def _read(argv: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
             target.startswith("JobId=") and nodes.startswith("ExcNodeList=") and _is_start(start)
         ):
             return target.removeprefix("JobId="), expand(nodes.removeprefix("ExcNodeList="))
+        case ("scontrol", "create" | "delete", *_) | ("scontrol", "update", _, "State=DRAIN" | "State=UNDRAIN", *_):
+            return "", _read_node(argv)
         case _:
             raise _not_ours(Command(argv=argv))
+
+
+def _change_node(change: NodeChange) -> Command:
+    match change:
+        case Reserve():
+            return Command(argv=commands.reserve(change.name, change.node, int(change.until.timestamp())))
+        case Unreserve():
+            return Command(argv=commands.unreserve(change.name))
+        case Drain():
+            return Command(argv=commands.drain(change.node, change.reason))
+        case Undrain():
+            return Command(argv=commands.undrain(change.node))
+
+
+def _read_node(argv: tuple[str, ...]) -> tuple[str, ...]:
+    """The node that a command is about: what it says is made into a command anew, which has to be the same."""
+    said = dict(word.split("=", 1) for word in argv if "=" in word)
+    node, name = said.get("NodeName") or said.get("Nodes") or "", said.get("ReservationName", "")
+    change: NodeChange
+    if argv[1] == "delete":
+        change = Unreserve(node="", name=name)
+    elif argv[1] == "create":
+        change = Reserve(node=node, name=name, until=_time_of(said.get("EndTime", ""), argv))
+    elif "Reason" in said:
+        change = Drain(node=node, reason=said["Reason"])
+    else:
+        change = Undrain(node=node)
+    if change_node(change).argv != argv:
+        raise _not_ours(Command(argv=argv))
+    return (node,) if node else ()
+
+
+def _time_of(text: str, argv: tuple[str, ...]) -> datetime:
+    try:
+        return datetime.strptime(text, _TIME).replace(tzinfo=UTC)
+    except ValueError as error:
+        raise _not_ours(Command(argv=argv)) from error
 
 
 def _is_start(word: str) -> bool:
     if word == _NOW:
         return True
     try:
-        datetime.strptime(word, "StartTime=%Y-%m-%dT%H:%M:%S").replace(tzinfo=UTC)
+        datetime.strptime(word, f"StartTime={_TIME}").replace(tzinfo=UTC)
     except ValueError:
         return False
     return True

@@ -19,9 +19,10 @@ from relance.controllers.slurm.viewing import Views
 from relance.controllers.slurm.wishes import Wishes
 from relance.domain.advice import Command
 from relance.domain.collecting import EVIDENCE_STEP, Collected
+from relance.domain.nodes import NodeChange, NodeSight
 from relance.domain.views import ClusterReport, JobState, JobView
 from relance.ports.clocks import Clock
-from relance.ports.schedulers import JobGoneError, SchedulerSilentError
+from relance.ports.schedulers import JobGoneError, SchedulerRefusedError, SchedulerSilentError
 from relance.slurm.commands import marked_step
 from relance.slurm.errors import UnknownJobError
 from relance.slurm.parsing.jobs import pick_job
@@ -106,7 +107,7 @@ class SlurmScheduler:
             facts=site.facts,
             jobs=tuple(view for view in views if view is not None),
             nodes=tuple(node for node in site.nodes if self._views.is_served(node.partitions)),
-            past=self._attempts.past(begun_s),
+            past=self._views.past(self._attempts.past(begun_s)),
             windows=site.windows,
             complete=not problems and all(view is not None for view in views),
             problems=(*site.problems, *problems, *told),
@@ -117,12 +118,14 @@ class SlurmScheduler:
             raise SchedulerSilentError(f"not the id of a job: {raw_id!r}")
         urgent = self._is_urgent(raw_id)
         site = await self._know_site()
-        job = self._queue.take(await self._record(raw_id, urgent=urgent))
-        if problems := self._meet(job):
+        found = [self._queue.take(job) for job in await self._records(raw_id, urgent=urgent)]
+        if problems := [text for job in found for text in self._meet(job)]:
             raise SchedulerSilentError(problems[0])
-        self._attempts.want_steps(raw_id, self._clock.monotonic())
+        job, parts = found[0], self._views.parts(raw_id)
+        for part in parts:
+            self._attempts.want_steps(part, self._clock.monotonic())
         await asyncio.gather(
-            self._account_one(raw_id, urgent=urgent), self._wishes.prepare((job,)), self._see_who_works(job)
+            self._account_one(parts, urgent=urgent), self._wishes.prepare(found), self._see_who_works(job, parts)
         )
         view = self._views.of(job, site)
         if view is None:
@@ -140,6 +143,18 @@ class SlurmScheduler:
     def cancel(self, job: JobView) -> Command:
         self._note_end(job)
         return orders.cancel(self._shown(job))
+
+    def hold(self, job: JobView) -> Command:
+        return orders.hold(self._shown(job))
+
+    async def read_node(self, name: str) -> NodeSight:
+        sight = await self._sites.read_one(name)
+        if sight is None:
+            raise SchedulerRefusedError(f"the cluster has no node {name[:80]!r}")
+        return sight
+
+    def change_node(self, change: NodeChange) -> Command:
+        return orders.change_node(change)
 
     def requeue_held(self, job: JobView) -> Command:
         self._note_end(job)
@@ -224,22 +239,25 @@ class SlurmScheduler:
         living = [raw_id for raw_id in owed if self._lives(raw_id)]
         return [*problems, *(await self._see_steps(living, urgent=urgent))]
 
-    async def _account_one(self, raw_id: str, *, urgent: bool) -> None:
-        """Ask about one job; its end is asked for again, as accounting hears of it a moment later."""
-        if raw_id not in self._attempts.owed(self._clock.monotonic()):
+    async def _account_one(self, parts: tuple[str, ...], *, urgent: bool) -> None:
+        """Ask about one job and its parts; its end is asked for again, as accounting hears of it a moment later."""
+        all_owed = self._attempts.owed(self._clock.monotonic())
+        owed = [part for part in parts if part in all_owed]
+        if not owed:
             return
-        known = self._attempts.known(raw_id)
+        known = self._attempts.known(parts[0])
         if urgent and known is not None and known.state is JobState.PENDING and known.first_submitted_at is not None:
             return  # how the attempt before it ended is asked with the look that comes before the update
-        if self._lives(raw_id):
-            await asyncio.gather(self._learn([raw_id], (), urgent=urgent), self._see_steps([raw_id], urgent=urgent))
+        if self._lives(parts[0]):
+            await asyncio.gather(self._learn(owed, (), urgent=urgent), self._see_steps(parts, urgent=urgent))
             return
-        await self._learn([raw_id], (), urgent=urgent)
+        await self._learn(owed, (), urgent=urgent)
         for pause_s in _PAUSES_S:
-            if not self._attempts.is_fresh_debt(raw_id):
+            fresh = [part for part in owed if self._attempts.is_fresh_debt(part)]
+            if not fresh:
                 break
             await self._clock.sleep(pause_s)
-            await self._learn([raw_id], (), urgent=urgent)
+            await self._learn(fresh, (), urgent=urgent)
 
     async def _learn(self, owed: Sequence[str], missed: Sequence[str], *, urgent: bool) -> list[str]:
         ids = [*owed, *missed]
@@ -276,7 +294,7 @@ class SlurmScheduler:
                 self._views.note_steps(job, own)
         return []
 
-    async def _see_who_works(self, job: SlurmJob) -> None:
+    async def _see_who_works(self, job: SlurmJob, parts: tuple[str, ...]) -> None:
         """Of a running job that may be about to be ended, see who is at work in it now, and not a while ago.
 
         Raises SchedulerSilentError: that nobody is cannot be told.
@@ -284,19 +302,23 @@ class SlurmScheduler:
         raw_id = str(job.job_id)
         if not self._lives(raw_id) or self._to_end.get(raw_id) != job.restart_count:
             return
-        if problems := await self._see_steps([raw_id], urgent=True):
+        if problems := await self._see_steps(parts, urgent=True):
             raise SchedulerSilentError(problems[0])
 
-    async def _record(self, raw_id: str, *, urgent: bool) -> SlurmJob:
-        former = self._queue.jobs.get(raw_id)
-        if former is not None and former.array_job_id is None and self._reads_all_for_one():
+    async def _records(self, raw_id: str, *, urgent: bool) -> list[SlurmJob]:
+        """The record of a job, and those of a heterogeneous job's other components behind it."""
+        former, parts = self._queue.jobs.get(raw_id), self._views.parts(raw_id)
+        is_plain = former is not None and former.array_job_id is None and len(parts) == 1
+        if former is not None and is_plain and self._reads_all_for_one():
             brief = await self._questions.brief(former, urgent=urgent)
             if brief is not None:
-                return brief
+                return [brief]
         try:
-            return pick_job(await self._questions.job(raw_id, urgent=urgent), raw_id)
+            answer = await self._questions.job(parts, urgent=urgent)
+            picked = [pick_job(answer, raw_id)]
         except UnknownJobError as error:
             raise JobGoneError(str(error)) from error
+        return picked + [job for job in answer if str(job.job_id) in parts[1:]]
 
     def _reads_all_for_one(self) -> bool:
         """Whether a full record costs the reading of a long queue."""

@@ -11,6 +11,8 @@ from relance.controllers.slurm.fitness import Rights, fitness
 from relance.controllers.slurm.questions import Questions
 from relance.controllers.slurm.requirements import window_s
 from relance.controllers.slurm.rows import node_view, time_of, window_of
+from relance.controllers.slurm.states import is_drained, plan_of
+from relance.domain.nodes import NodeSight
 from relance.domain.views import NodeView, SchedulerFacts, Window
 from relance.ports.clocks import Clock
 from relance.ports.schedulers import SchedulerSilentError
@@ -116,6 +118,22 @@ class SiteReader:
         self._is_hurried = False
         self._nodes_due.asked(begun_s, answered_s)
         return ""
+
+    async def read_one(self, name: str) -> NodeSight | None:
+        """One node as it is now, with its reservations; None: there is no such node. Raises SchedulerSilentError."""
+        nodes, reservations = await asyncio.gather(
+            self._questions.nodes(urgent=True), self._questions.reservations(urgent=True)
+        )
+        found = next((node for node in nodes if node.name == name), None)
+        if found is None:
+            return None
+        windows = (window_of(each) for each in reservations if name in each.nodes)
+        return NodeSight(
+            view=node_view(found),
+            is_drained=is_drained(found),
+            planned=plan_of(found),
+            windows=tuple(window for window in windows if window is not None),
+        )
 
     async def _read_control(self, *, urgent: bool) -> str:
         begun_s = self._clock.monotonic()

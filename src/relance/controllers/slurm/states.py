@@ -137,4 +137,17 @@ def node_state(node: SlurmNode) -> NodeState:
     return base
 
 
+def is_drained(node: SlurmNode) -> bool:
+    """Whether its state keeps new jobs off it, whatever else it shows."""
+    return "DRAIN" in node.states or "FAIL" in node.states
+
+
+def plan_of(node: SlurmNode) -> str:
+    """The flags by which a change of its power, or a reboot, is under way; empty: there are none.
+
+    A maintenance reservation alone is no such plan: it does not touch the node.
+    """
+    return ", ".join(word.lower() for word in node.states if word in _PLANNED and word != "MAINTENANCE")
+
+
 _KNOWN = frozenset({*_BASES, *_FLAGS, *_FLAGS_THAT_TELL_LITTLE})
