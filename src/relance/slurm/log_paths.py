@@ -98,7 +98,8 @@ def _value(job: SlurmJob, sign: str, *, of_step: bool) -> tuple[str | None, bool
     task = job.array_task_id
     if sign in "ab" and job.array_job_id is not None and task is None:
         return None, True
-    if sign == "b":
+    if sign == "b" or (sign == "x" and job.het_job_id is not None):
+        # A heterogeneous job that gives itself no name writes to "(null)", whatever name it shows (seen: 22.05).
         return "*", True
     if sign == "u":
         return job.user, job.user is None

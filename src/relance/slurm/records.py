@@ -42,6 +42,8 @@ class SlurmJob:
     `ends_at` of a running job is its time limit's end. `stdout` and `stderr` are as shown: with or without
     their patterns expanded (see `log_paths`); None is "not set". `has_expanded_paths` says that this release is known
     to have expanded them. `time_limit_s` None: unlimited or the partition's.
+    `het_ids` are the raw ids of all components of a heterogeneous job; empty: not shown. `is_external` says that the
+    job only holds nodes for another system, such as slurm-bridge's for pods.
     """
 
     job_id: int
@@ -50,6 +52,7 @@ class SlurmJob:
     array_tasks: str | None = None
     het_job_id: int | None = None
     het_offset: int | None = None
+    het_ids: tuple[int, ...] = ()
     name: str
     user: str | None = None
     uid: int
@@ -73,6 +76,7 @@ class SlurmJob:
     restart_count: int | None = None
     requeue: bool | None = None
     is_batch: bool | None = None
+    is_external: bool = False
     excluded_nodes: tuple[str, ...] = ()
     required_nodes: tuple[str, ...] = ()
     features: str | None = None

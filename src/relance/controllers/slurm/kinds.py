@@ -25,12 +25,22 @@ def only_watched(job: SlurmJob, own_wish: Wish, release: str) -> str:
 
 def _reasons(job: SlurmJob, own_wish: Wish, release: str) -> tuple[str, ...]:
     return (
+        _bridge(job),
         _interactive(job),
         _federated(job),
         _het(job),
         _licensed(job, release),
         _array(job, own_wish),
         _refused(job),
+    )
+
+
+def _bridge(job: SlurmJob) -> str:
+    if not job.is_external:
+        return ""
+    return (
+        "it only holds nodes for work of another system (such as pods by slurm-bridge): Slurm has no script of it that "
+        "could be run again; it has to be recovered there, as a JobSet or TrainJob"
     )
 
 
@@ -47,13 +57,8 @@ def _federated(job: SlurmJob) -> str:
 
 
 def _het(job: SlurmJob) -> str:
-    if job.het_job_id is None:
+    if job.het_job_id is None or not job.het_offset:
         return ""
-    if not job.het_offset:
-        return (
-            "heterogeneous jobs are only watched so far: what became of the steps of the other components is not read; "
-            "ask for all nodes in one component if it should be restarted"
-        )
     return f"it is component {job.het_offset} of heterogeneous job {job.het_job_id}, which restarts with its leader"
 
 

@@ -66,14 +66,14 @@ class Questions:
         asked = commands.some_jobs(ids)
         return await self._ask("jobs", asked, lambda answer: parse_some_jobs(answer, wanted), urgent=urgent)
 
-    async def job(self, raw_id: str, *, urgent: bool) -> tuple[SlurmJob, ...]:
-        """One job in full. Raises JobGoneError.
+    async def job(self, parts: Sequence[str], *, urgent: bool) -> tuple[SlurmJob, ...]:
+        """One job in full, with all the records of which it consists. Raises JobGoneError.
 
         Outside transactions single reads have a budget of their own: that of the looks is not theirs to use up.
         """
         await self._may_read(urgent=urgent)
-        asked = commands.some_jobs((raw_id,))
-        return await self._answer("job", asked, lambda answer: parse_some_jobs(answer, (raw_id,)))
+        asked, wanted = commands.some_jobs(parts), frozenset(parts)
+        return await self._answer("job", asked, lambda answer: parse_some_jobs(answer, wanted))
 
     async def brief(self, former: SlurmJob, *, urgent: bool) -> SlurmJob | None:
         """One job as it is now, over what was read of it before; None: only its full record tells.

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import operator
+from collections import defaultdict
 from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from relance.controllers.slurm.attempts import FIRST_NOT_KNOWN, Attempts, Known
+from relance.controllers.slurm.hets import is_component, is_leader, joined, joined_past
 from relance.controllers.slurm.kinds import only_watched
 from relance.controllers.slurm.logs import logs_of
 from relance.controllers.slurm.presences import somebody_at_work
@@ -15,7 +18,7 @@ from relance.controllers.slurm.settings import SlurmSettings
 from relance.controllers.slurm.sites import Site
 from relance.controllers.slurm.states import job_state
 from relance.controllers.slurm.wishes import Wishes
-from relance.domain.views import JobState, JobView
+from relance.domain.views import JobState, JobView, PastAttempt
 from relance.slurm.records import SlurmJob, SlurmStep
 
 
@@ -30,20 +33,68 @@ class Views:
         self._wishes = wishes
         self._at_work: dict[str, tuple[int | None, tuple[SlurmStep, ...]]] = {}
         self._made: dict[str, tuple[tuple[object, ...], JobView]] = {}
+        self._of_all: dict[str, tuple[tuple[object, ...], JobView]] = {}
+        """The views of whole heterogeneous jobs, with what each was made of."""
 
     def every(self, site: Site) -> list[JobView | None]:
         """The jobs that are served. None: one that cannot be told of, as not all of it could be read."""
-        served = [
-            job for job in self._queue.jobs.values() if self.is_served(_partitions(job)) and self._is_watched(job)
-        ]
+        alone = [job for job in self._queue.jobs.values() if not self._is_told_with_its_leader(job)]
+        served = [job for job in alone if self.is_served(_partitions(job)) and self._is_watched(job)]
         # Whoever's jobs are served may have a copy elsewhere, which the guard against two writers has to see.
         users = {job.uid for job in served}
         chosen = {job.job_id for job in served}
-        others = [job for job in self._queue.jobs.values() if job.uid in users and job.job_id not in chosen]
+        others = [job for job in alone if job.uid in users and job.job_id not in chosen]
         return [self.of(job, site) for job in (*served, *others)]
 
     def of(self, job: SlurmJob, site: Site) -> JobView | None:
-        """The view of one job; None: when it was first submitted is not known yet."""
+        """The view of one job; None: when it was first submitted is not known yet.
+
+        Of a heterogeneous job's leader it is that of all components.
+        """
+        leader = self._one(job, site)
+        if leader is None or not is_leader(job):
+            return leader
+        known = [view for part in self._components(job) if (view := self._one(part, site)) is not None]
+        is_whole = len(known) == len(job.het_ids) - 1
+        return self._joined(str(job.job_id), leader, tuple(known), is_whole=is_whole)
+
+    def parts(self, raw_id: str) -> tuple[str, ...]:
+        """The raw ids of which a job consists: its own, and those of a heterogeneous job's other components."""
+        job = self._queue.jobs.get(raw_id)
+        if job is None or not is_leader(job):
+            return (raw_id,)
+        return (raw_id, *(str(part) for part in job.het_ids if part != job.job_id))
+
+    def past(self, rows: Sequence[PastAttempt]) -> tuple[PastAttempt, ...]:
+        """Ended attempts as they are reported: those of components with their leader's."""
+        leaders = {str(job.job_id): str(job.het_job_id) for job in self._queue.jobs.values() if is_component(job)}
+        if not leaders:
+            return tuple(rows)
+        others: defaultdict[str, list[PastAttempt]] = defaultdict(list)
+        for row in rows:
+            if row.raw_id in leaders:
+                others[leaders[row.raw_id]].append(row)
+        own = [row for row in rows if row.raw_id not in leaders]
+        return tuple(joined_past(row, others[row.raw_id]) if row.raw_id in others else row for row in own)
+
+    def _joined(self, raw_id: str, leader: JobView, others: tuple[JobView, ...], *, is_whole: bool) -> JobView:
+        """The view of all components: the same one for as long as nothing of any of them has changed."""
+        mark = (leader, *others, is_whole)
+        kept = self._of_all.get(raw_id)
+        if kept is not None and len(kept[0]) == len(mark) and all(map(operator.is_, kept[0], mark)):
+            return kept[1]
+        view = joined(leader, others, is_whole=is_whole)
+        self._of_all[raw_id] = (mark, view)
+        return view
+
+    def _components(self, leader: SlurmJob) -> list[SlurmJob]:
+        found = [self._queue.jobs.get(str(part)) for part in leader.het_ids if part != leader.job_id]
+        return [job for job in found if job is not None and job.het_job_id == leader.het_job_id]
+
+    def _is_told_with_its_leader(self, job: SlurmJob) -> bool:
+        return is_component(job) and str(job.het_job_id) in self._queue.jobs
+
+    def _one(self, job: SlurmJob, site: Site) -> JobView | None:
         raw_id = str(job.job_id)
         known = self._attempts.known(raw_id)
         if known is None or known.first_submitted_at is None:
@@ -64,6 +115,7 @@ class Views:
         """Forget the jobs that are not among these."""
         self._at_work = {raw_id: kept for raw_id, kept in self._at_work.items() if raw_id in raw_ids}
         self._made = {raw_id: kept for raw_id, kept in self._made.items() if raw_id in raw_ids}
+        self._of_all = {raw_id: kept for raw_id, kept in self._of_all.items() if raw_id in raw_ids}
 
     def is_served(self, partitions: Sequence[str]) -> bool:
         """Whether the site has one of these partitions served."""

@@ -36,6 +36,7 @@ _PRIORITY_ZERO_WITHOUT_HOLD = frozenset({"BadConstraints"})
 """Reasons that come with priority 0 and go away without a release (slurm.md 2)."""
 _EXPANDS_PATHS_SINCE = (23, 11)
 _TASKS = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?\Z", re.ASCII)
+_EXTERNAL = "EXTERNAL_JOB"
 _UNWANTED = object()
 """Stands for a record that was not asked for: nothing in a document is taken for it."""
 
@@ -166,7 +167,30 @@ def _identity(record: Mapping[str, object]) -> dict[str, object]:
         "array_task_id": None if array_job_id is None else values.number(record, "array_task_id"),
         "het_job_id": het_job_id,
         "het_offset": None if het_job_id is None else values.number(record, "het_job_offset"),
+        "het_ids": () if het_job_id is None else _het_ids(record),
+        "is_external": _is_external(record),
     }
+
+
+def _het_ids(record: Mapping[str, object]) -> tuple[int, ...]:
+    """The raw ids of all components, shown as "10-11"; empty where they are not shown so that they can be read."""
+    try:
+        shown = values.text(record, "het_job_id_set") or ""
+        return tuple(job_id for each in _ranges(shown, "a heterogeneous job's ids") for job_id in each)
+    except UnreadableError:
+        return ()
+
+
+def _is_external(record: Mapping[str, object]) -> bool:
+    """Whether Slurm flags the job as one of another system (25.05 and later), or slurm-bridge wrote its pods to it."""
+    flags = record.get("flags")
+    if type(flags) is list and _EXTERNAL in flags:
+        return True
+    try:
+        noted = json.loads(values.text(record, "admin_comment") or "null")
+    except (UnreadableError, ValueError, RecursionError):
+        return False
+    return type(noted) is dict and type(noted.get("pods")) is list
 
 
 def _state(record: Mapping[str, object]) -> dict[str, object]:
