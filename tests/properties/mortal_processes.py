@@ -19,6 +19,7 @@ from relance.controlling.ledger import Ledger, LedgerUnusableError
 from relance.controlling.paces import ControllerSettings, Pace
 from relance.domain.advice import Claim, ClaimReply, Command, StepRecord
 from relance.domain.collecting import EvidenceClaim, EvidenceReport
+from relance.domain.deeds import WatchdogDeed
 from relance.domain.keys import AttemptKey
 from relance.domain.ledgers import Entry
 from relance.domain.observations import SightReport, WatcherBatch
@@ -208,6 +209,9 @@ class Wire:
 
     async def record_evidence(self, report: EvidenceReport) -> None:
         await self._ask(lambda backend: backend.record_evidence(report))
+
+    async def record_deed(self, deed: WatchdogDeed) -> None:
+        await self._ask(lambda backend: backend.record_deed(deed))
 
     async def wait(self, after: int, timeout_s: float) -> int:
         return await self._ask(lambda backend: backend.wait(after, timeout_s))

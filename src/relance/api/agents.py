@@ -14,6 +14,7 @@ from relance.api.answering import answer
 from relance.api.schemas import OrdersQuestion
 from relance.domain.advice import Claim, StepRecord
 from relance.domain.collecting import EvidenceClaim, EvidenceReport
+from relance.domain.deeds import WatchdogDeed
 from relance.domain.encoding import EncodingError, decode
 from relance.domain.keys import AttemptKey
 from relance.domain.observations import SightReport, WatcherBatch
@@ -93,6 +94,13 @@ async def claim_evidence(_: Reporter, parts: Parts, request: Request) -> JSONRes
 async def record_evidence(_: Reporter, parts: Parts, request: Request) -> JSONResponse:
     """What would be run for evidence, or what came of it (EvidenceReport)."""
     await parts.backend.record_evidence(await _value(request, EvidenceReport))
+    return answer({})
+
+
+@router.post("/deed")
+async def record_deed(_: Reporter, parts: Parts, request: Request) -> JSONResponse:
+    """What the watchdog did or would have done (WatchdogDeed)."""
+    await parts.backend.record_deed(await _value(request, WatchdogDeed))
     return answer({})
 
 

@@ -20,6 +20,7 @@ from relance.client.exchanges import (
 )
 from relance.domain.advice import Claim, ClaimReply, StepRecord
 from relance.domain.collecting import EvidenceClaim, EvidenceReport
+from relance.domain.deeds import WatchdogDeed
 from relance.domain.encoding import to_json
 from relance.domain.keys import AttemptKey
 from relance.domain.observations import SightReport, WatcherBatch
@@ -95,6 +96,9 @@ class HttpBackend:
 
     async def record_evidence(self, report: EvidenceReport) -> None:
         await self._data(await self._post("/evidence", report))
+
+    async def record_deed(self, deed: WatchdogDeed) -> None:
+        await self._data(await self._post("/deed", deed))
 
     async def wait(self, after: int, timeout_s: float) -> int:
         ends = self._clock.monotonic() + timeout_s

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from relance.domain.deeds import WatchdogDeed
 from relance.domain.findings import Sight
 from relance.domain.keys import AttemptKey
 from relance.domain.views import JobState
@@ -56,3 +57,14 @@ class AttemptMeasured:
     last_step_at: datetime | None = None
     unread_bytes: int = 0
     """Bytes that were lost before they were read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchdogActed:
+    """The watchdog requeued or released this attempt's job, was about to, or would have: once for each state of it.
+
+    Its restart of an attempt is Relance's own.
+    """
+
+    attempt: AttemptKey
+    deed: WatchdogDeed

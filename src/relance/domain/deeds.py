@@ -89,14 +89,6 @@ class WatchdogDeed:
         return abs((now - (self.answered_at or self.at)).total_seconds()) < UNDER_WAY_S
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WatchdogReport:
-    """Deeds of one cluster's watchdog, as its controller found them in the spool."""
-
-    cluster: str
-    deeds: tuple[WatchdogDeed, ...]
-
-
 def deed_id(attempt: AttemptKey, verb: Verb, number: int) -> str:
     """The id of the so-many-eth deed of that kind on that attempt."""
     return stable_id("dog", attempt, verb.value, number)

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import get_args
 
 from relance.domain.advice import ActionEnd, ActionKind, Advice, Effect
-from relance.domain.attempt_events import AttemptEnded, AttemptMeasured, AttemptStarted
+from relance.domain.attempt_events import AttemptEnded, AttemptMeasured, AttemptStarted, WatchdogActed
 from relance.domain.clocks import Milestones, Stamp
 from relance.domain.collecting_events import EvidenceCollected, EvidenceFailed, EvidencePrepared, EvidenceStarted
 from relance.domain.findings import Finding
@@ -92,6 +92,7 @@ __all__ = [
     "StormCleared",
     "StormOpened",
     "VerdictReached",
+    "WatchdogActed",
     "WishChanged",
 ]
 
@@ -378,7 +379,7 @@ JobEvent = (
     | AdviceDenied | ActionPrepared | ActionStarted | ActionStepped | ActionSucceeded | ActionFailed | ActionUnknown
     | ActionAbandoned | AttemptRestarted | ProgressResumed | IncidentClosed | OutsideChangeSeen | AttachmentKept
     | EvidencePrepared | EvidenceStarted | EvidenceCollected | EvidenceFailed
-    | ActionRequested | RequestStarted | RequestEnded
+    | ActionRequested | RequestStarted | RequestEnded | WatchdogActed
 )  # fmt: skip
 NodeEvent = (
     NodeChanged | NodeSuspected | NodeExcluded | ExclusionEnded | ActionRequested | RequestStarted | RequestEnded

@@ -11,6 +11,7 @@ from relance.domain import events as e
 from relance.domain.advice import ActionKind, Advice, Effect
 from relance.domain.clocks import Milestones, Stamp
 from relance.domain.collecting_events import Collecting, with_evidence
+from relance.domain.deeds import DeedState, WatchdogDeed
 from relance.domain.faults import Remedy
 from relance.domain.keys import AttemptKey
 from relance.domain.ledgers import Verb
@@ -169,6 +170,8 @@ class Incident:
     action: Action | None = None
     evidence: tuple[Collecting, ...] = ()
     """What was collected of its silences by a site's command, oldest first."""
+    by_watchdog: bool = False
+    """Whether the watchdog restarted the attempt, or may have: that is our doing as well."""
     next_attempt: AttemptKey | None = None
     resumed_step: int | None = None
     beyond: bool = False
@@ -204,7 +207,7 @@ class Incident:
         somebody else had begun, be it that our requeue was refused because another's had just come first.
         """
         action = self.action
-        if action is not None and action.after_park:
+        if self.by_watchdog or (action is not None and action.after_park):
             return True
         if action is None or action.kind not in (ActionKind.RESTART, ActionKind.PARK):
             return False
@@ -213,16 +216,18 @@ class Incident:
         return self.times.act is not None or action.end not in ("ActionFailed", "ActionAbandoned")
 
 
-def open_incident(event: e.IncidentOpened) -> Incident:
-    """The incident that an `IncidentOpened` begins."""
-    return Incident(
-        id=event.incident_id,
-        attempt=event.attempt,
-        state=S.OPEN,
-        opened_at=event.opened_at,
-        times=event.times,
-        findings=(event.finding_id,),
-    )
+def open_incident(event: e.IncidentOpened, deeds: tuple[WatchdogDeed, ...] = ()) -> Incident:
+    """The incident that an `IncidentOpened` begins, on a job about which the watchdog did that before."""
+    key, at, first = event.attempt, event.opened_at, (event.finding_id,)
+    opened = Incident(id=event.incident_id, attempt=key, state=S.OPEN, opened_at=at, times=event.times, findings=first)
+    return after_watchdog(opened, deeds)
+
+
+def after_watchdog(incident: Incident, deeds: tuple[WatchdogDeed, ...]) -> Incident:
+    """The incident with what the watchdog did about its attempt."""
+    own = [deed for deed in deeds if deed.attempt == incident.attempt and deed.is_requeue]
+    act = next((deed.answered_at for deed in own if deed.state is DeedState.DONE), None)
+    return replace(incident, by_watchdog=bool(own), times=_accepted(incident.times, act, "watchdog"))
 
 
 def evolve(incident: Incident, event: e.JobEvent) -> Incident:
@@ -375,11 +380,11 @@ def _ended(incident: Incident, event: e.ActionEnded) -> Incident:
     return replace(incident, action=ended, times=_accepted(incident.times, event.accepted_at))
 
 
-def _accepted(times: Milestones, at: datetime | None) -> Milestones:
+def _accepted(times: Milestones, at: datetime | None, clock: str = "controller") -> Milestones:
     """The first time that the scheduler accepted something of ours is t_act."""
     if times.act is not None or at is None:
         return times
-    return replace(times, act=Stamp(at=at, clock="controller"))
+    return replace(times, act=Stamp(at=at, clock=clock))
 
 
 def _resumed(incident: Incident, event: e.ProgressResumed) -> Incident:

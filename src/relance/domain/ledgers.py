@@ -350,7 +350,8 @@ def _apply_to_action(state: LedgerState, entry: Intended | Did | Noted | Ended |
     if known is None:
         return state
     record = _with(known, entry)
-    if isinstance(entry, Ended) and entry.end is not ActionEnd.SUCCEEDED:
+    # A successor that goes on in its place leaves this attempt as it is, and so does the watchdog.
+    if isinstance(entry, Ended) and (entry.end is not ActionEnd.SUCCEEDED or known.began.advice.successor):
         attempt = str(known.began.advice.attempt)
         decided = Decided(attempt=attempt, reason=f"{entry.end.value}: {entry.reason}", at=entry.at)
         state = replace(state, decided={**state.decided, attempt: decided})

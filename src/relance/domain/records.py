@@ -9,8 +9,9 @@ from datetime import datetime
 from relance.domain import events as e
 from relance.domain.advice import Exclusion
 from relance.domain.collecting import Silence, silence_of
+from relance.domain.deeds import WatchdogDeed
 from relance.domain.fleet import Storm
-from relance.domain.incidents import Incident, evolve, open_incident
+from relance.domain.incidents import Incident, after_watchdog, evolve, open_incident
 from relance.domain.keys import AttemptKey, JobKey
 from relance.domain.request_events import with_request, without_keeping_out
 from relance.domain.requests import RequestRecord
@@ -69,8 +70,14 @@ class JobRecord:
     requeues: tuple[tuple[datetime, str | None], ...] = ()
     """When others put the job back into the queue, and who, where that is known; the newest 20."""
     attachments: int = 0
+    watchdog: tuple[WatchdogDeed, ...] = ()
+    """What the watchdog did about this job, each deed as it was told last; the newest 20."""
     requests: tuple[RequestRecord, ...] = ()
     """What people asked to be done to it, oldest first."""
+
+    def restarted_by_watchdog(self, key: AttemptKey) -> bool:
+        """Whether the attempt after this one is the watchdog's doing, as far as is known."""
+        return any(deed.attempt == key and deed.is_requeue for deed in self.watchdog)
 
     def attempt(self, key: AttemptKey) -> AttemptRecord | None:
         """The record of one attempt, if it is known."""
@@ -217,15 +224,25 @@ def _apply_job(record: JobRecord, event: e.JobEvent) -> JobRecord:  # noqa: C901
             silences = (*record.silences[-19:], silence) if silence is not None else record.silences
             return replace(record, finding_ids=record.finding_ids | {event.finding.id}, silences=silences)
         case e.IncidentOpened():
-            return replace(record, incidents=(*record.incidents, open_incident(event)))
+            opened = open_incident(event, record.watchdog)
+            return replace(record, incidents=(*record.incidents, opened))
         case e.OutsideChangeSeen():
             return _changed_by_others(record, event)
         case e.AttachmentKept():
             return replace(record, attachments=record.attachments + 1)
+        case e.WatchdogActed():
+            return _watched(record, event.deed)
         case e.ActionRequested() | e.RequestStarted() | e.RequestEnded():
             return replace(record, requests=with_request(record.requests, event))
         case _:
             return _evolve_one(record, event)
+
+
+def _watched(record: JobRecord, deed: WatchdogDeed) -> JobRecord:
+    others = tuple(item for item in record.watchdog if item.id != deed.id)
+    known = replace(record, watchdog=(*others, deed)[-20:])
+    incidents = tuple(after_watchdog(item, known.watchdog) for item in record.incidents)
+    return replace(known, incidents=incidents)
 
 
 def _changed_by_others(record: JobRecord, event: e.OutsideChangeSeen) -> JobRecord:

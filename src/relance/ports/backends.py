@@ -8,6 +8,7 @@ from typing import Protocol
 
 from relance.domain.advice import Advice, Claim, ClaimReply, Lease, StepRecord
 from relance.domain.collecting import EvidenceClaim, EvidenceOrder, EvidenceReport
+from relance.domain.deeds import WatchdogDeed
 from relance.domain.incidents import Action
 from relance.domain.keys import AttemptKey
 from relance.domain.observations import SightReport, WatcherBatch
@@ -107,6 +108,10 @@ class Backend(Protocol):
 
     async def record_evidence(self, report: EvidenceReport) -> None:
         """Report what would be run for evidence, or what came of it; idempotent."""
+        ...
+
+    async def record_deed(self, deed: WatchdogDeed) -> None:
+        """Report what the watchdog did or would have done, in each state of it; idempotent."""
         ...
 
     async def wait(self, after: int, timeout_s: float) -> int:

@@ -114,6 +114,8 @@ def _belongs(recorded: Recorded, incident: Incident) -> bool:
         return event.finding.id in incident.findings
     if isinstance(event, e.AttemptStarted | e.AttemptEnded | e.AttachmentKept):
         return event.attempt in (incident.attempt, incident.next_attempt)
+    if isinstance(event, e.WatchdogActed):
+        return event.attempt == incident.attempt
     if isinstance(event, e.OutsideChangeSeen | e.JobSwitched):
         ended = incident.ended_at is not None and recorded.recorded_at > incident.ended_at
         return recorded.recorded_at >= incident.opened_at and not ended
@@ -158,6 +160,9 @@ def _notes(facts: JobFacts) -> tuple[str, ...]:
     if ceiling is not None:
         until = f" until {record.switch_until:%Y-%m-%d %H:%M UTC}" if record.switch_until else ""
         notes.append(f"switched to {ceiling.value}{until}")
+    deed = next((item for item in reversed(record.watchdog) if item.is_requeue), None)
+    if deed is not None:
+        notes.append(f"{wordings.moment(deed.at, facts.now)}: {wordings.deed(deed)}, as no controller did")
     incident = record.open_incident
     if incident is not None and incident.evidence:
         notes.append(_evidence_note(incident.evidence[-1], facts.now))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from datetime import datetime
 from typing import assert_never
@@ -10,6 +11,7 @@ from relance.attribution import faults_sentence
 from relance.domain import events as e
 from relance.domain.advice import ActionEnd
 from relance.domain.collecting_events import EvidenceEvent
+from relance.domain.deeds import WatchdogDeed
 from relance.domain.findings import Certainty, FindingKind
 from relance.domain.verdicts import Opinion
 from relance.recovery import wordings
@@ -73,6 +75,8 @@ def _job(event: e.JobEvent) -> Telling:  # noqa: C901, PLR0911, PLR0912 - one ca
             return _advice(event)
         case e.ActionRequested() | e.RequestStarted() | e.RequestEnded():
             return _request(event)
+        case e.WatchdogActed():
+            return _watchdog(event.deed)
         case _:
             return _action(event)
 
@@ -225,6 +229,13 @@ def _action(
             return Telling(title=title, detail=event.reason, at=event.at)
         case e.ActionAbandoned():
             return Telling(title="Action abandoned", detail=event.reason, at=event.at)
+
+
+def _watchdog(deed: WatchdogDeed) -> Telling:
+    told = [shlex.join(deed.argv), deed.reason, deed.text]
+    return Telling(
+        title=wordings.deed(deed), detail="; ".join(part for part in told if part), at=deed.at, who="watchdog"
+    )
 
 
 def _request(event: e.RequestEvent) -> Telling:

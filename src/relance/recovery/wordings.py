@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, tzinfo
 
 from relance.domain.advice import ActionKind, Advice
+from relance.domain.deeds import DeedState, WatchdogDeed
 from relance.domain.faults import FaultDomain, Remedy
+from relance.domain.ledgers import Verb
 from relance.domain.names import words
 from relance.domain.verdicts import Opinion
 
@@ -40,6 +42,24 @@ def visible(text: str) -> str:
 def one_line(text: str) -> str:
     """Text as one line of at most 400 characters, without what steers a terminal."""
     return " ".join(visible(text).split())[:_LINE_CHARS]
+
+
+_DEEDS = {
+    DeedState.WOULD: "the watchdog would have {did} attempt {number}",
+    DeedState.INTENDED: "the watchdog was about to have {did} attempt {number}",
+    DeedState.DONE: "the watchdog {did} attempt {number}",
+    DeedState.REFUSED: "the watchdog would have {did} attempt {number}, and the scheduler refused",
+    DeedState.SILENT: "the watchdog may have {did} attempt {number}: the scheduler has not answered",
+    DeedState.NOT_SENT: "the watchdog was about to have {did} attempt {number}, and its last look spoke against it",
+    DeedState.LOST: "the watchdog would have {did} attempt {number}, and nothing came of it",
+}
+
+
+def deed(told: WatchdogDeed) -> str:
+    """What the watchdog did or would have done, in a line; attempts count from 1."""
+    is_release = told.verb is Verb.RELEASE
+    number = (told.restart_count if is_release else told.attempt.restart_count) + 1
+    return _DEEDS[told.state].format(did="released" if is_release else "restarted", number=number)
 
 
 def moment(at: datetime | None, now: datetime) -> str:

@@ -9,6 +9,7 @@ coroutines: pytest-asyncio in automatic mode, or a plug-in like it.
 from __future__ import annotations
 
 from relance.testing.backend_contract_actions import ActionContract
+from relance.testing.backend_contract_deeds import DeedContract
 from relance.testing.backend_contract_evidence import EvidenceContract
 from relance.testing.backend_contract_sights import SightContract
 from relance.testing.backend_stands import BackendStand
@@ -16,5 +17,5 @@ from relance.testing.backend_stands import BackendStand
 __all__ = ["BackendContract", "BackendStand"]
 
 
-class BackendContract(SightContract, ActionContract, EvidenceContract):
+class BackendContract(SightContract, ActionContract, EvidenceContract, DeedContract):
     """Everything that a backend promises to the agents."""

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from relance.domain.advice import ActionEnd, Claim, ClaimReply, Lease, StepRecord
 from relance.domain.collecting import EvidenceClaim, EvidenceOrder, EvidenceReport
+from relance.domain.deeds import WatchdogDeed
 from relance.domain.events import ACTION_ENDS
 from relance.domain.incidents import Action
 from relance.domain.keys import AttemptKey, stable_id
@@ -44,6 +45,7 @@ class ScriptedBackend:
         """The orders for evidence, by key."""
         self.evidence_claims: list[EvidenceClaim] = []
         self.evidence_reports: list[EvidenceReport] = []
+        self.deeds: list[WatchdogDeed] = []
         self._clock = clock
         self._orders: dict[str, Order] = {}
         self._position = 0
@@ -156,6 +158,11 @@ class ScriptedBackend:
         self.evidence_reports.append(report)
         if report.collected is not None:
             self.evidence.pop(report.key, None)
+        self._position += 1
+
+    async def record_deed(self, deed: WatchdogDeed) -> None:
+        self._there()
+        self.deeds.append(deed)
         self._position += 1
 
     async def wait(self, after: int, timeout_s: float) -> int:
