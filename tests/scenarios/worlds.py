@@ -10,6 +10,7 @@ from relance.domain.findings import Finding
 from relance.domain.incidents import Incident
 from relance.domain.keys import AttemptKey
 from relance.domain.limits import Limits
+from relance.domain.quiet_hours import QuietWeek
 from relance.domain.records import ClusterRecord, JobRecord
 from relance.domain.stages import EndRunning, Stage
 from relance.domain.streams import Recorded, Stream
@@ -52,9 +53,9 @@ class ShakyHistory(MemoryHistory):
 class World:
     """Everything that a scenario needs; time goes on by `tick` alone."""
 
-    def __init__(self, limits: Limits | None = None, nodes: int = 6) -> None:
+    def __init__(self, limits: Limits | None = None, nodes: int = 6, quiet: QuietWeek | None = None) -> None:
         """Build the world with a server that has seen nothing."""
-        rules = ClusterRules(cluster=NAME, opted_in=None, limits=limits or Limits())
+        rules = ClusterRules(cluster=NAME, opted_in=None, limits=limits or Limits(), quiet=quiet or QuietWeek())
         self.site = Site(clusters=(rules,))
         self.clock = ManualClock(BEGIN)
         self.history = ShakyHistory()

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from relance.domain.advice import Exclusion
+from relance.domain.quiet_hours import Quiet
 from relance.domain.views import JobView, NodeView, SchedulerFacts, Window
 
 
@@ -28,7 +29,8 @@ class FleetView:
     """The cluster around an incident, as of the controller's last whole look.
 
     `job` is the job itself, None when the scheduler does not show it. `others` are the same user's other jobs, for the
-    twin guard. `permit_free_at` is when the restart bucket gives the next permit (None: now).
+    twin guard. `storm` is the one that concerns the job. `permit_free_at` is when the restart bucket gives the next one
+    (None: now). `recoveries` is how many are under way on the cluster.
     """
 
     as_of: datetime | None
@@ -39,6 +41,11 @@ class FleetView:
     exclusions: tuple[Exclusion, ...] = ()
     storm: Storm | None = None
     permit_free_at: datetime | None = None
+    recoveries: int = 0
+    restarts_ahead: int = 0
+    """How many other restarts of the cluster wait for a permit, and have waited for longer."""
+    quiet: Quiet | None = None
+    """The quiet hours that count for the job; None: there are none now."""
     windows: tuple[Window, ...] = ()
     array_tasks: int = 0
     """How many tasks of the job's array are known; 0 where it is none."""

@@ -71,6 +71,8 @@ class RestartLimits:
     without_progress: int = 3
     per_day: int = 8
     in_all: int = 20
+    at_once: int = 16
+    """Recoveries under way at the same time on one cluster: as many as a controller carries out side by side."""
     progress_s: float = 1200.0
     """Progress means a new durable checkpoint and this long of steps."""
     before_first_step_first: int = 0

@@ -102,12 +102,14 @@ class Standing:
     wish: Stage | None = None
     """The job's own wish; None when it has none."""
     opted_in: bool = False
-    """Whether the partition's opt-in rule covers a job without a wish."""
+    """Whether the site's opt-in rule, by partition and account, covers a job without a wish."""
     in_array: bool = False
     """Whether it is a task of an array: failing tasks are often meant, so only the job's own wish lifts it above
     `observe`."""
     only_watched: str = ""
     """Why a job of this kind is watched and never acted upon; empty: nothing speaks against it."""
+    barred: str = ""
+    """Why the site lets nothing be acted on where it runs; empty: it does."""
 
     @property
     def partitions(self) -> tuple[str, ...]:
@@ -136,6 +138,8 @@ def effective_stage(stages: ClusterStages, standing: Standing) -> EffectiveStage
         limits.append((Stage.OBSERVE, "the job did not opt in and no opt-in rule covers it"))
     if standing.only_watched:
         limits.append((Stage.OBSERVE, f"jobs of this kind are only watched: {standing.only_watched}"))
+    if standing.barred:
+        limits.append((Stage.OBSERVE, standing.barred))
     switch = stages.jobs.get(str(standing.job))
     if switch is not None:
         limits.append((switch, f"the job was switched to {switch.value}"))

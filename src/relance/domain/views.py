@@ -106,6 +106,8 @@ class JobView:
     owner_uid: int
     partition: str
     state: JobState
+    account: str = ""
+    """The account that the job is charged to; empty: the scheduler has none, or does not say."""
     reason: str = ""
     nodes: tuple[str, ...] = ()
     node_count: int = 1
@@ -260,6 +262,8 @@ class ClusterReport:
     windows: tuple[Window, ...] = ()
     complete: bool = True
     problems: tuple[str, ...] = ()
+    begins_nothing: str = ""
+    """Why this controller begins nothing new: its switch, its ledger; empty when nothing keeps it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

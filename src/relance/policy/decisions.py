@@ -5,19 +5,16 @@ from __future__ import annotations
 import re
 from datetime import datetime, timedelta
 
-from relance.domain.advice import Advice, Answer, Guard
+from relance.domain.advice import Advice, Guard
 from relance.domain.keys import stable_id
 from relance.domain.verdicts import Strength
 from relance.policy.attempts import Place, ended_at, place_of
 from relance.policy.guards import GuardRule, ask_guards, blocking, settled_at
+from relance.policy.parking import forgotten_at, parks
+from relance.policy.parking import until as parked_until
 from relance.policy.plans import Plan, plan
 from relance.policy.questions import Question
-from relance.policy.storms import RENEW_BEFORE, park_until
 
-_MIN_JOB_AGE_S = 300.0
-"""How long Slurm remembers an ended job by default; taken where the scheduler's own facts are not known."""
-_SHARED_CAUSE = "no_shared_cause"
-_ROOM = "enough_nodes"
 _SETTLES = "verdict_final"
 _FINAL = ("attempt_over", _SETTLES)
 
@@ -27,10 +24,10 @@ def decide(question: Question) -> Advice:
     chosen = plan(question)
     guards = ask_guards(question, chosen)
     held_by = _held_by(chosen, blocking(guards, question.now))
-    parks = _parks(question, chosen, held_by, guards)
-    hold = bool(held_by) and not parks
+    parked = parks(question, chosen, held_by, guards)
+    hold = bool(held_by) and not parked
     attempt, now = question.incident.attempt, question.now
-    until = park_until(_parked_since(question), question.limits.storms, now) if parks else None
+    until = parked_until(question, held_by) if parked else None
     again_at, again_on = _again(chosen, guards, held_by)
     return Advice(
         id=stable_id("adv", attempt, question.generation),
@@ -49,12 +46,12 @@ def decide(question: Question) -> Advice:
             for suspect in question.verdict.suspects
         ),
         hold=hold,
-        park=parks,
+        park=parked,
         park_until=until,
         successor=chosen.successor,
         ends_running=chosen.ends_running,
         cancels_running=chosen.cancels_running,
-        decide_again_at=until if parks else again_at,
+        decide_again_at=until if parked else again_at,
         decide_again_on=again_on,
         settle_until=settled_at(question) if any(rule.name == _SETTLES for rule in held_by) else None,
     )
@@ -70,41 +67,6 @@ def _held_by(chosen: Plan, blocked: tuple[GuardRule, ...]) -> tuple[GuardRule, .
     if chosen.action.restarts or chosen.cancels_running:
         return blocked
     return tuple(rule for rule in blocked if chosen.settles and rule.name in _FINAL)
-
-
-def _parks(question: Question, chosen: Plan, held_by: tuple[GuardRule, ...], guards: tuple[Guard, ...]) -> bool:
-    """Whether an ended job is put back with a start time ahead, instead of waiting for what keeps it from starting.
-
-    That is a shared cause, or a person who has to choose because there is no room without a node that is surely bad.
-    Waiting would lose the job for good, because the scheduler forgets an ended one after a while.
-    """
-    names = {rule.name for rule in held_by}
-    no_room = any(guard.name == _ROOM and guard.answer is Answer.NO for guard in guards)
-    waits = _SHARED_CAUSE in names or (no_room and bool(chosen.exclude) and _may_park_longer(question))
-    if not waits or any(rule.for_parking for rule in held_by) or chosen.successor or not chosen.action.restarts:
-        return False
-    place = place_of(question)
-    return place is Place.OVER or _wants_renewal(question, place)
-
-
-def _may_park_longer(question: Question) -> bool:
-    return park_until(_parked_since(question), question.limits.storms, question.now) is not None
-
-
-def _wants_renewal(question: Question, place: Place) -> bool:
-    """Whether a job that we parked is about to start by itself."""
-    job = question.fleet.job
-    if place is not Place.REQUEUED or not question.incident.is_parked or job is None or job.eligible_at is None:
-        return False
-    given = question.incident.advice.park_until if question.incident.advice is not None else None
-    if given is not None and given - question.now > RENEW_BEFORE:
-        # A look from before our update shows the time of the requeue; an earlier time since then is a person's.
-        return False
-    return job.eligible_at - question.now <= RENEW_BEFORE
-
-
-def _parked_since(question: Question) -> datetime:
-    return ended_at(question) or question.incident.opened_at
 
 
 def _again(chosen: Plan, guards: tuple[Guard, ...], held_by: tuple[GuardRule, ...]) -> tuple[datetime | None, str]:
@@ -125,9 +87,7 @@ def _expires_at(question: Question) -> datetime:
     if place_of(question) is not Place.OVER or ended is None:
         seen = min(now, question.fleet.as_of or now)
         return max(now + timedelta(seconds=limits.view_max_age_s), seen + own)
-    facts = question.fleet.facts
-    remembered_s = facts.min_job_age_s if facts is not None else _MIN_JOB_AGE_S
-    deadline = ended + timedelta(seconds=remembered_s - limits.expiry_margin_s)
+    deadline = (forgotten_at(question) or now) - timedelta(seconds=limits.expiry_margin_s)
     return deadline if deadline > now else now + own  # it may be forgotten at any moment, and is still there
 
 

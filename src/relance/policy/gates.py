@@ -8,16 +8,28 @@ from datetime import datetime
 
 from relance.domain.advice import Advice, Answer, Guard
 from relance.domain.incidents import Approval
+from relance.domain.quiet_hours import Quiet
 from relance.domain.stages import IN_ARRAY, EffectiveStage, Stage, Standing
 from relance.domain.views import SchedulerFacts
+
+Reply = tuple[Answer, str] | tuple[Answer, str, datetime | None]
+"""An answer, the sentence that explains it, and when time alone opens the gate, where that is known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseSeen:
+    """What is known of the cluster's lease: whether it is held (None: not known here), and in words by whom."""
+
+    held: bool | None
+    words: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateQuestion:
     """An advice and the standing of those who would carry it out.
 
-    `switch` is the ceiling set for this job alone, if any. `approval` is the answer that a person gave to this advice,
-    `effect_digest` the effect that would be carried out now. `lease_held` is None while nobody has asked to act yet.
+    `switch` is the ceiling set for this job alone, if any, and `switch_until` its end. `approval` is the answer that a
+    person gave to this advice, `effect_digest` the effect that would be carried out now.
     """
 
     advice: Advice
@@ -27,8 +39,16 @@ class GateQuestion:
     approval: Approval | None
     effect_digest: str
     facts: SchedulerFacts | None
-    lease_held: bool | None
+    lease: LeaseSeen
     now: datetime
+    switch_until: datetime | None = None
+    quiet: Quiet | None = None
+    """The quiet hours that count for the job now; None: nothing keeps it."""
+    recoveries: int = 0
+    """How many recoveries are under way on the cluster."""
+    most_recoveries: int = 1
+    stopped: str = ""
+    """Why the controller begins nothing, as it said with its newest look; empty: nothing keeps it."""
 
 
 def gates(question: GateQuestion) -> tuple[Guard, ...]:
@@ -41,11 +61,12 @@ def gates_open(answers: tuple[Guard, ...]) -> bool:
     return all(guard.answer is Answer.YES for guard in answers)
 
 
-def _guard(name: str, answer: tuple[Answer, str]) -> Guard:
-    return Guard(name=name, answer=answer[0], reason=answer[1])
+def _guard(name: str, reply: Reply) -> Guard:
+    answer, reason, *opens_at = reply
+    return Guard(name=name, answer=answer, reason=reason, ask_again_at=next(iter(opens_at), None))
 
 
-def _stage(question: GateQuestion) -> tuple[Answer, str]:
+def _stage(question: GateQuestion) -> Reply:
     stage = question.stage
     why = "; ".join(stage.why)
     if stage.stage.rank >= Stage.APPROVE.rank:
@@ -53,13 +74,13 @@ def _stage(question: GateQuestion) -> tuple[Answer, str]:
     return Answer.NO, f"the effective stage is {stage.stage.value}: {why}"
 
 
-def _switch(question: GateQuestion) -> tuple[Answer, str]:
+def _switch(question: GateQuestion) -> Reply:
     if question.switch is not None and question.switch.rank < Stage.APPROVE.rank:
-        return Answer.NO, f"this job was switched to {question.switch.value}"
+        return Answer.NO, f"this job was switched to {question.switch.value}", question.switch_until
     return Answer.YES, "nobody switched this job off"
 
 
-def _opt_in(question: GateQuestion) -> tuple[Answer, str]:
+def _opt_in(question: GateQuestion) -> Reply:
     standing = question.standing
     if standing.wish is not None:
         if standing.wish.rank >= Stage.APPROVE.rank:
@@ -68,11 +89,40 @@ def _opt_in(question: GateQuestion) -> tuple[Answer, str]:
     if standing.in_array:
         return Answer.NO, IN_ARRAY
     if standing.opted_in:
-        return Answer.YES, "the partition's opt-in rule covers this job"
+        return Answer.YES, "the site's opt-in rule covers this job"
     return Answer.NO, "the job did not opt in and no opt-in rule covers it"
 
 
-def _end_running(question: GateQuestion) -> tuple[Answer, str]:
+def _partition(question: GateQuestion) -> Reply:
+    if question.standing.barred:
+        return Answer.NO, question.standing.barred
+    return Answer.YES, f"partition {question.standing.partition or 'unknown'} is one in which may be acted"
+
+
+def _quiet_hours(question: GateQuestion) -> Reply:
+    quiet = question.quiet
+    if quiet is None:
+        return Answer.YES, "there are no quiet hours now"
+    if question.advice.park:
+        return Answer.YES, f"{quiet.words}; parking starts nothing, and keeps the job until then"
+    return Answer.NO, f"{quiet.words}: nothing begins before", quiet.until
+
+
+def _recoveries(question: GateQuestion) -> Reply:
+    count, most = question.recoveries, question.most_recoveries
+    words = f"{count} of at most {most} recoveries are under way on the cluster"
+    if question.advice.park or question.advice.cancels_running:
+        return Answer.YES, f"{words}; this is none"
+    return (Answer.YES if count < most else Answer.NO), words
+
+
+def _controller(question: GateQuestion) -> Reply:
+    if question.stopped:
+        return Answer.NO, question.stopped
+    return Answer.YES, "the controller names nothing that keeps it from beginning"
+
+
+def _end_running(question: GateQuestion) -> Reply:
     kind = question.advice.ends_running
     if kind is None:
         return Answer.YES, "no running attempt would be ended"
@@ -83,7 +133,7 @@ def _end_running(question: GateQuestion) -> tuple[Answer, str]:
     return Answer.NO, f"the site has not consented to ending a running attempt for {kind.value}"
 
 
-def _approval(question: GateQuestion) -> tuple[Answer, str]:
+def _approval(question: GateQuestion) -> Reply:
     approval, advice = question.approval, question.advice
     mine = approval is not None and (approval.advice_id, approval.generation) == (advice.id, advice.generation)
     if approval is not None and mine and not approval.yes:
@@ -99,7 +149,7 @@ def _approval(question: GateQuestion) -> tuple[Answer, str]:
     return Answer.YES, f"approved by {approval.by}"
 
 
-def _rights(question: GateQuestion) -> tuple[Answer, str]:
+def _rights(question: GateQuestion) -> Reply:
     if question.facts is None:
         return Answer.UNKNOWN, "the controller has not said what it may do"
     if question.facts.lacks:
@@ -109,27 +159,29 @@ def _rights(question: GateQuestion) -> tuple[Answer, str]:
     return Answer.NO, "the controller's account may not act on other users' jobs"
 
 
-def _lease(question: GateQuestion) -> tuple[Answer, str]:
-    if question.lease_held is None:
-        return Answer.UNKNOWN, "asked when a controller claims"
-    if question.lease_held:
-        return Answer.YES, "the controller holds the lease"
-    return Answer.NO, "the controller does not hold the lease"
+def _lease(question: GateQuestion) -> Reply:
+    if question.lease.held is None:
+        return Answer.UNKNOWN, question.lease.words
+    return (Answer.YES if question.lease.held else Answer.NO), question.lease.words
 
 
-def _unexpired(question: GateQuestion) -> tuple[Answer, str]:
+def _unexpired(question: GateQuestion) -> Reply:
     if question.now < question.advice.expires_at:
         return Answer.YES, f"good until {question.advice.expires_at.isoformat(timespec='seconds')}"
     return Answer.NO, f"expired at {question.advice.expires_at.isoformat(timespec='seconds')}"
 
 
-GATES: tuple[tuple[str, Callable[[GateQuestion], tuple[Answer, str]]], ...] = (
+GATES: tuple[tuple[str, Callable[[GateQuestion], Reply]], ...] = (
     ("stage", _stage),
     ("switch", _switch),
+    ("partition", _partition),
     ("opt_in", _opt_in),
+    ("quiet_hours", _quiet_hours),
+    ("recoveries", _recoveries),
     ("end_running", _end_running),
     ("approval", _approval),
     ("rights", _rights),
+    ("controller", _controller),
     ("lease", _lease),
     ("unexpired", _unexpired),
 )

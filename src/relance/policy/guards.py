@@ -173,7 +173,17 @@ def _no_shared_cause(asked: Asked) -> Reply:
     return Answer.NO, "the storm has cleared; one job goes first, to its first step", None
 
 
+def _no_quiet_hours(asked: Asked) -> Reply:
+    quiet = asked.question.fleet.quiet
+    if quiet is None:
+        return Answer.YES, "there are no quiet hours now", None
+    return Answer.NO, f"{quiet.words}: nothing begins before", quiet.until
+
+
 def _permit_free(asked: Asked) -> Reply:
+    most, count = asked.question.limits.restarts.at_once, asked.question.fleet.recoveries
+    if count >= most:
+        return Answer.NO, f"{count} of at most {most} recoveries are under way on the cluster", None
     free_at = asked.question.fleet.permit_free_at
     if free_at is None or free_at <= asked.question.now:
         return Answer.YES, "a permit for a restart is free", None
@@ -295,6 +305,12 @@ GUARDS: tuple[GuardRule, ...] = (
         yes_means="no shared cause is open",
         ask=_no_shared_cause,
         event="the shared cause clears",
+    ),
+    GuardRule(
+        name="no_quiet_hours",
+        yes_means="there are no quiet hours",
+        ask=_no_quiet_hours,
+        event="the quiet hours end",
     ),
     GuardRule(
         name="permit_free",

@@ -14,6 +14,7 @@ from relance.domain.keys import AttemptKey, JobKey
 from relance.domain.observations import Attachment
 from relance.domain.progress import Progress
 from relance.domain.records import ClusterRecord, JobRecord, NodeRecord, Record
+from relance.domain.recoveries import MostRecoveries
 from relance.domain.streams import Recorded, Stream
 from relance.domain.views import ClusterReport
 
@@ -40,6 +41,14 @@ class NoPermitError(HistoryError):
         self.free_at = free_at
 
 
+class TooManyRecoveriesError(HistoryError):
+    """As many recoveries are under way on the cluster as there may be."""
+
+    def __init__(self, cluster: str, count: int, most: int) -> None:
+        """Say how many there are, and how many there may be."""
+        super().__init__(f"{count} of at most {most} recoveries are under way on {cluster}")
+
+
 class LeaseLostError(HistoryError):
     """The lease named in the append is not the one in force."""
 
@@ -54,9 +63,10 @@ class Append:
 
     `expected_version` is the stream's version that the events were decided on (0: it does not exist). `unchanged` names
     other streams on which the decision rests, with the version at which each was read. `unique` keys may
-    be taken once for ever. `permits` are taken under the cluster row's lock. `lease` names cluster, holder and epoch
-    that must be in force. `wake_at` is stored as the stream's durable timer and replaces the former one, unless
-    `keep_wake`. The rest is stored beside the events: watcher checkpoints, progress and attachments.
+    be taken once for ever. `permits` are taken under the lock of their scope. `recoveries` is counted in the
+    transaction: the cluster's stream in `unchanged`, whose row is locked, makes two claims take turns. `lease` names
+    cluster, holder and epoch that must be in force. `wake_at` is stored as the stream's durable timer and replaces the
+    former one, unless `keep_wake`. The rest is stored beside the events: watcher checkpoints, progress and attachments.
     """
 
     stream: Stream
@@ -67,6 +77,7 @@ class Append:
     unchanged: tuple[tuple[Stream, int], ...] = ()
     unique: tuple[str, ...] = ()
     permits: tuple[PermitWish, ...] = ()
+    recoveries: MostRecoveries | None = None
     lease: Lease | None = None
     checkpoints: tuple[tuple[AttemptKey, str], ...] = ()
     progress: tuple[tuple[AttemptKey, Progress], ...] = ()
@@ -93,6 +104,7 @@ class IncidentRow:
     partition: str
     workflow: str
     incident: Incident
+    work_dir: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +123,10 @@ class History(Protocol):
     """Append-only streams with projections written in the same transaction (design 6)."""
 
     async def append(self, batch: Append, now: datetime) -> tuple[Recorded, ...]:
-        """Store the events. Raises ConflictError, NotUniqueError, NoPermitError, LeaseLostError."""
+        """Store the events.
+
+        Raises ConflictError, NotUniqueError, NoPermitError, TooManyRecoveriesError, LeaseLostError.
+        """
         ...
 
     def subscribe(self, listener: Callable[[tuple[Recorded, ...]], None]) -> None:

@@ -16,6 +16,7 @@ from relance.domain.incidents import Incident
 from relance.domain.keys import AttemptKey
 from relance.domain.observations import SightReport, WatcherBatch
 from relance.domain.records import ClusterRecord, JobRecord
+from relance.domain.quiet_hours import quiet_now
 from relance.domain.stages import EffectiveStage, Stage
 from relance.domain.streams import Recorded, Stream
 from relance.domain.views import ClusterReport
@@ -31,9 +32,19 @@ from relance.ports.histories import (
     NotUniqueError,
     Snapshot,
 )
+    TooManyRecoveriesError,
 from relance.recovery.acting import Actors
 from relance.recovery.assigning import assignment, followed, runs_or_ended_lately, view_of
-from relance.recovery.claims import Counter, action_id, incident_of, permits, refusal, started, unique_key
+from relance.recovery.claims import (
+    Counter,
+    action_id,
+    incident_of,
+    most_recoveries,
+    permits,
+    refusal,
+    started,
+    unique_key,
+)
 from relance.recovery.evidence_desks import EvidenceDesk
 from relance.recovery.evidence_outputs import TraceRules
 from relance.recovery.habits import Habits
@@ -46,12 +57,14 @@ from relance.recovery.reporting import Reporting
 from relance.recovery.sites import ClusterRules, Site
 from relance.recovery.situations import active_exclusions
 from relance.recovery.stepping import step_events
+from relance.recovery.standings import GivenLease
 
 _TRIES = 20
 _STORE_EVERY = timedelta(seconds=5)
 """Progress and checkpoints without a finding are written at most this often: what a crash loses is read again."""
 
-
+_RECOVERY_S = 2.0
+"""After so long it is worth asking again whether fewer recoveries are under way: the shortest take about as long."""
 _Asked = ParamSpec("_Asked")
 _Answer = TypeVar("_Answer")
 
@@ -170,6 +183,8 @@ class LocalBackend:
         lease = await self._history.take_lease(cluster, holder, rules.lease_s, now)
         stages = await self._cluster(cluster)
         report = self._live.reports.get(cluster)
+        if lease.granted:
+            self._live.leases[cluster] = GivenLease(lease=lease, at=now)
         exclusions = active_exclusions(await self._history.nodes(cluster), now)
         found: list[Order] = []
         evidence: list[EvidenceOrder] = []
@@ -216,6 +231,9 @@ class LocalBackend:
                 successor=await self._successor_stage(incident, stages, rules, now),
             )
             reason = refusal(counter, incident, claim)
+                quiet=quiet_now(rules.quiet, standing(as_shown(record, view), rules, view).partitions, now),
+                recoveries=(await self._loop.queue_of(claim.cluster)).under_way,
+                most_recoveries=rules.limits.restarts.at_once,
             if reason is not None or incident is None:
                 return ClaimReply(granted=False, reason=reason or "no such incident")
             append = Append(
@@ -228,6 +246,7 @@ class LocalBackend:
                 permits=permits(claim, stages, record, rules.limits.storms, now),
                 lease=Lease(
                     cluster=claim.cluster, holder=claim.holder, epoch=claim.lease_epoch, duration_s=rules.lease_s
+                recoveries=most_recoveries(claim, record, rules.limits),
                 ),
             )
             try:
@@ -239,6 +258,8 @@ class LocalBackend:
                 return ClaimReply(granted=False, reason=str(error), again_in_s=free_in_s)
             except (NotUniqueError, LeaseLostError) as error:
                 return ClaimReply(granted=False, reason=str(error))
+            except TooManyRecoveriesError as error:
+                return ClaimReply(granted=False, reason=str(error), again_in_s=_RECOVERY_S)
             return ClaimReply(granted=True, action_id=action_id(claim))
         message = f"{stream} is too busy"
         raise BackendUnavailableError(message)

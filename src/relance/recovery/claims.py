@@ -10,17 +10,21 @@ from relance.domain.advice import ActionKind, Advice, Answer, Claim, PermitWish
 from relance.domain.fleet import Storm
 from relance.domain.incidents import Incident, IncidentState
 from relance.domain.keys import stable_id
-from relance.domain.limits import StormLimits
+from relance.domain.limits import Limits, StormLimits
+from relance.domain.quiet_hours import Quiet
 from relance.domain.records import ClusterRecord, JobRecord
+from relance.domain.recoveries import MostRecoveries
 from relance.domain.stages import EffectiveStage, Stage, Standing
 from relance.domain.views import ClusterReport
-from relance.policy import GateQuestion, gates
+from relance.policy import GateQuestion, LeaseSeen, gates
 from relance.recovery.assigning import view_of
 from relance.recovery.storms import is_after_storm
 
 _LEAST_LEFT = timedelta(seconds=5)
 """What is claimed with less time left may expire before its first command, after a rest and two reads of the job (about
 two seconds, seen); then it comes to nothing, and an attempt is claimed only once."""
+
+_IN_THE_APPEND = LeaseSeen(held=True, words="the append that follows checks it in its transaction")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +41,11 @@ class Counter:
     """The cluster's storm, with the canary that goes first after it."""
     successor: EffectiveStage | None = None
     """The stage of the job that the advice touches in place of its own, if it names one."""
+    quiet: Quiet | None = None
+    """The quiet hours that count for the job; None: there are none now."""
+    recoveries: int = 0
+    """How many recoveries are under way on the cluster; the append that follows counts them again."""
+    most_recoveries: int = 1
 
 
 def incident_of(record: JobRecord, claim: Claim) -> Incident | None:
@@ -72,8 +81,11 @@ def refusal(counter: Counter, incident: Incident | None, claim: Claim) -> str | 
         approval=incident.approval,
         effect_digest=claim.effect.digest,
         facts=counter.report.facts,
-        lease_held=True,  # the append that follows checks it in its transaction
+        lease=_IN_THE_APPEND,
         now=counter.now,
+        quiet=counter.quiet,
+        recoveries=counter.recoveries,
+        most_recoveries=counter.most_recoveries,
     )
     closed = [gate for gate in gates(question) if gate.answer is not Answer.YES]
     return "; ".join(f"{gate.name}: {gate.reason}" for gate in closed) if closed else None
@@ -95,6 +107,8 @@ def _kind_against(report: ClusterReport, advice: Advice, kind: ActionKind) -> st
     """
     if (kind is ActionKind.CANCEL) != advice.cancels_running:
         return f"{kind.value} is not what the advice asks for"
+    if advice.park and kind is ActionKind.RESTART:
+        return "restart is not what the advice asks for: it parks the job"
     view = view_of(report, advice.attempt.job)
     requeued = bool(advice.successor) or (view is not None and view.restart_count > advice.attempt.restart_count)
     if kind is ActionKind.CONSTRAIN and view is not None and not requeued:
@@ -162,6 +176,15 @@ def permits(
     if claim.kind is ActionKind.PARK or parks:
         return park_permits(cluster.cluster, limits)
     return restart_permits(cluster, record, limits, now)
+
+
+def most_recoveries(claim: Claim, record: JobRecord, limits: Limits) -> MostRecoveries | None:
+    """The limit of recoveries at once that a claim must fit under; None for what is none."""
+    incident = incident_of(record, claim)
+    parks = incident is not None and incident.advice is not None and incident.advice.park
+    if parks or claim.kind in (ActionKind.PARK, ActionKind.CANCEL):
+        return None
+    return MostRecoveries(cluster=claim.cluster, most=limits.restarts.at_once)
 
 
 def park_permits(cluster: str, limits: StormLimits) -> tuple[PermitWish, ...]:

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from relance.domain.advice import Answer, Guard
 from relance.domain.incidents import Incident, IncidentState
+from relance.domain.quiet_hours import quiet_now
 from relance.domain.records import JobRecord
 from relance.domain.stages import EffectiveStage, Stage
 from relance.domain.views import ClusterReport
-from relance.policy import GateQuestion, gates
+from relance.policy import GateQuestion, LeaseSeen, gates
 from relance.recovery import wordings
 from relance.recovery.ordering import standing, switch
 from relance.recovery.sites import ClusterRules
+from relance.recovery.standings import ASKED_AT_CLAIM
 
-_ASKED_AT_THE_CLAIM = "lease"
+_LEASE = "lease"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Around:
+    """What the gates ask about a cluster beyond its stages: its lease, its controller, and what is under way."""
+
+    lease: LeaseSeen = ASKED_AT_CLAIM
+    stopped: str = ""
+    """Why its controller begins nothing; empty: nothing keeps it."""
+    recoveries: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,29 +40,51 @@ class Standpoint:
     rules: ClusterRules
     report: ClusterReport | None
     now: datetime
+    around: Around = field(default_factory=Around)
 
 
 def gates_of(standpoint: Standpoint) -> tuple[Guard, ...]:
-    """Every gate with its answer and the sentence that explains it; none without an advice.
-
-    The lease is unknown here: only a controller's claim asks for it.
-    """
+    """Every gate with its answer and the sentence that explains it; none without an advice."""
     incident, record, now = standpoint.incident, standpoint.record, standpoint.now
+    rules, around = standpoint.rules, standpoint.around
     if incident.advice is None:
         return ()
     return gates(
         GateQuestion(
             advice=incident.advice,
             stage=standpoint.stage,
-            standing=standing(record, standpoint.rules),
+            standing=standing(record, rules),
             switch=switch(record, now),
+            switch_until=record.switch_until,
             approval=incident.approval,
             effect_digest=incident.effect.digest if incident.effect else "",
             facts=standpoint.report.facts if standpoint.report else None,
-            lease_held=None,
+            lease=around.lease,
             now=now,
+            quiet=quiet_now(rules.quiet, standing(record, rules).partitions, now),
+            recoveries=around.recoveries,
+            most_recoveries=rules.limits.restarts.at_once,
+            stopped=around.stopped,
         )
     )
+
+
+def closed_gates(standpoint: Standpoint) -> tuple[Guard, ...]:
+    """The gates that are not open, in order, but for a question that only a claim can answer."""
+    return tuple(
+        gate
+        for gate in gates_of(standpoint)
+        if gate.answer is not Answer.YES and not (gate.name == _LEASE and gate.answer is Answer.UNKNOWN)
+    )
+
+
+def opening(gate: Guard, now: datetime) -> str:
+    """The sentence of a closed gate or guard, with the time at which it opens by itself, where that is known."""
+    if gate.ask_again_at is None or gate.ask_again_at <= now:
+        return gate.reason
+    if f"{gate.ask_again_at:%H:%M}" in gate.reason:
+        return gate.reason  # it says so itself
+    return f"{gate.reason}; it opens by itself at {wordings.moment(gate.ask_again_at, now)}"
 
 
 def why_not_approvable(standpoint: Standpoint) -> str:
@@ -86,9 +120,5 @@ def waits_for(standpoint: Standpoint) -> str:
         return (blocking[0] if blocking else "a guard") + (again if advice.decide_again_at else "")
     if not advice.may_begin:
         return ""
-    closed = [
-        gate.reason
-        for gate in gates_of(standpoint)
-        if gate.answer is not Answer.YES and gate.name != _ASKED_AT_THE_CLAIM
-    ]
-    return closed[0] if closed else "the controller"
+    closed = closed_gates(standpoint)
+    return opening(closed[0], standpoint.now) if closed else "the controller"

@@ -152,6 +152,7 @@ def _job_seen(record: JobRecord, view: JobView) -> e.JobSeen:
         array=view.array,
         work_dir=view.work_dir,
         script_id=view.script_id,
+        account=view.account,
     )
 
 

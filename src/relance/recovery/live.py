@@ -14,6 +14,7 @@ from relance.domain.observations import SightReport, WatcherBatch
 from relance.domain.progress import Progress
 from relance.domain.views import ClusterReport
 from relance.recovery.desks import Desk
+from relance.recovery.standings import GivenLease, holder_of
 
 _LONGEST_WAY = timedelta(minutes=5)
 """No message is on its way for longer; a call that takes so long has failed and was made again."""
@@ -38,6 +39,10 @@ class Live:
         """When something that the watcher said of an attempt was stored last."""
         self.checkpoint_at: dict[AttemptKey, datetime] = {}
         """The same of a checkpoint."""
+        self.leases: dict[str, GivenLease] = {}
+        """The lease that was given last on each cluster."""
+        self.stopped: dict[tuple[str, str], str] = {}
+        """By cluster and controller, why it begins nothing; empty: nothing keeps it."""
         self.desks: tuple[Desk, ...] = ()
         """The outside providers that are asked, if any."""
         self._batch_at: dict[AttemptKey, tuple[str, datetime]] = {}
@@ -53,7 +58,15 @@ class Live:
         # a controller whose clock is ahead may not make an old look pass for a fresh one
         self.reports[report.cluster] = replace(report, as_of=min(report.as_of, now))
         self.reported_at[report.cluster] = now
+        self.stopped[report.cluster, holder_of(report.session)] = report.begins_nothing
         return True
+
+    def stopped_on(self, cluster: str) -> str:
+        """Why the controller that holds the lease, or the one that reported last, begins nothing; empty: it does."""
+        given, report = self.leases.get(cluster), self.reports.get(cluster)
+        if given is not None:
+            return self.stopped.get((cluster, given.lease.holder), "")
+        return report.begins_nothing if report is not None else ""
 
     def newest(self, batch: WatcherBatch) -> WatcherBatch:
         """Keep what a batch says of an attempt now; from one that was overtaken on its way, only what it found is left.

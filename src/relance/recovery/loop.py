@@ -28,6 +28,7 @@ from relance.recovery.advancing import advance
 from relance.recovery.claims import restart_permits
 from relance.recovery.health import Pulse, health_events, storm_events
 from relance.recovery.live import Live
+from relance.recovery.queues import RestartQueue, restart_queue
 from relance.recovery.rounds import Round
 from relance.recovery.sites import ClusterRules, Site
 from relance.recovery.situations import Situation, array_failures, findings_of, fleet_signs
@@ -175,7 +176,13 @@ class Loop:
             rules=rules,
             now=now,
             array_failures=await self._array_failures(record, now),
+            queue=await shared.once(f"queue/{cluster}", lambda: self.queue_of(cluster)),
         )
+
+    async def queue_of(self, cluster: str) -> RestartQueue:
+        """What is under way on a cluster, and whose turn is next."""
+        rows = await self._history.incidents(open_only=True, cluster=cluster, limit=10_000)
+        return restart_queue(row.incident for row in rows)
 
     async def _array_failures(self, record: JobRecord, now: datetime) -> dict[str, frozenset[JobKey]]:
         if record.array is None or record.open_incident is None:

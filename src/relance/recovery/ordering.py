@@ -21,9 +21,10 @@ def standing(record: JobRecord, rules: ClusterRules, view: JobView | None = None
         job=record.job,
         partition=record.partition,
         wish=record.wish.mode,
-        opted_in=rules.covers(record.partition),
+        opted_in=rules.covers(record.partition, record.account),
         in_array=record.array is not None,
         only_watched=view.only_watched if view is not None else "",
+        barred=rules.bars(record.partition),
     )
 
 
@@ -44,8 +45,8 @@ def job_stage(
 
 
 def as_shown(record: JobRecord, view: JobView | None) -> JobRecord:
-    """The record with the partition that the scheduler shows now: a job that was moved has its new one's stage."""
-    return replace(record, partition=view.partition) if view is not None else record
+    """The record with the partition and account that the scheduler shows: a job that was moved has its new one's."""
+    return replace(record, partition=view.partition, account=view.account) if view is not None else record
 
 
 def order(

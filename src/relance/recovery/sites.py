@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import tzinfo
 
 from relance.domain.limits import Limits
+from relance.domain.quiet_hours import QuietWeek
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +21,12 @@ class ClusterRules:
     cluster: str
     kernel_log: str = ""
     opted_in: frozenset[str] | None = frozenset()
+    opted_in_accounts: frozenset[str] | None = None
+    """Accounts to which the opt-in rule is limited, too; None: any."""
+    act_partitions: frozenset[str] | None = None
+    """Partitions in which may be acted at all; None: all."""
+    quiet: QuietWeek = field(default_factory=QuietWeek)
+    """When nothing begins."""
     limits: Limits = field(default_factory=Limits)
     follow_after_end_s: float = 120.0
     """How long logs are followed after an attempt's end: late evidence."""
@@ -34,9 +41,18 @@ class ClusterRules:
     """The site's own limit for a silent job; None: log silence alone never confirms a hang."""
     lease_s: float = 20.0
 
-    def covers(self, partition: str) -> bool:
-        """Whether the opt-in rule covers jobs of this partition; where a job names several, of each of them."""
+    def covers(self, partition: str, account: str = "") -> bool:
+        """Whether the opt-in rule covers jobs of this partition and account; where a job names several, of each."""
+        if self.opted_in_accounts is not None and account not in self.opted_in_accounts:
+            return False
         return self.opted_in is None or frozenset(partition.split(",")) <= self.opted_in
+
+    def bars(self, partition: str) -> str:
+        """Why nothing may be acted on in a partition, where the site names those in which it may; empty: it may."""
+        if self.act_partitions is None or frozenset(partition.split(",")) <= self.act_partitions:
+            return ""
+        named = ", ".join(sorted(self.act_partitions)) or "none"
+        return f"the site lets act in {named}, not in {partition or 'no partition'} (`act_partitions`)"
 
     def kernel_logs_of(self, nodes: Sequence[str]) -> tuple[tuple[str, str], ...]:
         """Each of these nodes with the path of its kernel log; nothing where the site names none."""

@@ -15,6 +15,7 @@ from relance.domain.incidents import Incident
 from relance.domain.keys import AttemptKey, JobKey
 from relance.domain.limits import RestartLimits
 from relance.domain.progress import Progress
+from relance.domain.quiet_hours import quiet_now
 from relance.domain.records import AttemptRecord, ClusterRecord, JobRecord, NodeRecord
 from relance.domain.streams import Recorded
 from relance.domain.verdicts import CaseFile, EarlierAttempt, FleetSign, Suspect
@@ -22,6 +23,7 @@ from relance.domain.views import ClusterReport, JobState, JobView
 from relance.ports.histories import IncidentRow
 from relance.recovery.assigning import rank_to_node, view_of
 from relance.recovery.collecting import collected_hits
+from relance.recovery.queues import RestartQueue
 from relance.recovery.sites import ClusterRules
 from relance.recovery.verify import Evidence
 
@@ -50,6 +52,7 @@ class Situation:
     now: datetime
     array_failures: Mapping[str, frozenset[JobKey]] = field(default_factory=dict)
     """By fingerprint, the tasks of the job's array that failed in that way lately."""
+    queue: RestartQueue = field(default_factory=RestartQueue)
 
     @property
     def view(self) -> JobView | None:
@@ -182,12 +185,22 @@ def fleet_view(situation: Situation, incident: Incident) -> FleetView:
         exclusions=active_exclusions(situation.nodes, situation.now),
         storm=situation.storm,
         permit_free_at=situation.permit_free_at,
+        recoveries=situation.queue.under_way,
+        restarts_ahead=situation.queue.ahead_of(incident.id),
+        quiet=quiet_now(situation.rules.quiet, _partitions(situation), situation.now),
         windows=report.windows if report else (),
         array_tasks=len(_array_tasks(situation)),
         array_failures={
             fingerprint: len(jobs - {incident.attempt.job}) for fingerprint, jobs in situation.array_failures.items()
         },
     )
+
+
+def _partitions(situation: Situation) -> tuple[str, ...]:
+    """The partitions in which the job may run, as the scheduler shows them."""
+    view = situation.view
+    shown = view.partition if view is not None else situation.record.partition
+    return tuple(part for part in shown.split(",") if part)
 
 
 def array_failures(rows: Iterable[IncidentRow], record: JobRecord) -> dict[str, frozenset[JobKey]]:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import Connection
 
 from relance.domain.records import Record, apply
+from relance.domain.recoveries import MostRecoveries, recoveries_under_way
 from relance.domain.streams import Recorded, Stream
-from relance.ports.histories import Append, ConflictError
-from relance.storage import attempt_rows, kept_logs, limits, projections, snapshots
+from relance.ports.histories import Append, ConflictError, TooManyRecoveriesError
+from relance.storage import attempt_rows, kept_logs, limits, projections, queries, snapshots
 from relance.storage.columns import to_us
 from relance.storage.recorded import StoryCache, advance_head, event_rows, insert_events
 from relance.storage.snapshots import RecordCache, StreamRow
+
+_ALL: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +40,7 @@ class Appended:
 
 
 def append(connection: Connection, batch: Append, now: datetime, kept: RecordCache) -> Appended:
-    """Carry out an append. Raises ConflictError, LeaseLostError, NotUniqueError, NoPermitError.
+    """Carry out an append. Raises ConflictError, LeaseLostError, NotUniqueError, NoPermitError, TooManyRecoveriesError.
 
     Rows are locked in one order everywhere (stream, what it rests on, lease, unique keys, permits, head), so that
     transactions wait for each other and do not lock each other out.
@@ -52,6 +55,8 @@ def append(connection: Connection, batch: Append, now: datetime, kept: RecordCac
         limits.check_lease(connection, batch.lease, now)
     limits.take_unique(connection, row.id if row else 0, batch.unique, now)
     limits.take_permits(connection, batch.permits, now)
+    if batch.recoveries is not None:
+        _check_recoveries(connection, batch.recoveries, kept)
     attempt_rows.put_checkpoints(connection, batch.checkpoints, now)
     attempt_rows.put_progress(connection, batch.progress, now)
     kept_logs.keep(connection, batch.attachments, now)
@@ -62,6 +67,17 @@ def append(connection: Connection, batch: Append, now: datetime, kept: RecordCac
             snapshots.write(connection, row.id, _wake(batch))
         return Appended(recorded=())
     return _append_events(connection, row, batch, now, kept)
+
+
+def _check_recoveries(connection: Connection, wish: MostRecoveries, kept: RecordCache) -> None:
+    """Count what is under way on the cluster. Raises TooManyRecoveriesError.
+
+    The cluster's row is locked by now: a claim that was granted before is committed, and counted.
+    """
+    wanted = queries.IncidentFilter(open_only=True, cluster=wish.cluster, since=None, limit=_ALL)
+    count = recoveries_under_way(row.incident for row in queries.list_incidents(connection, kept, wanted))
+    if count >= wish.most:
+        raise TooManyRecoveriesError(wish.cluster, count, wish.most)
 
 
 def _at_version(connection: Connection, stream: Stream, version: int) -> StreamRow | None:

@@ -157,6 +157,7 @@ def _incident_row(record: JobRecord, id_key: str) -> IncidentRow | None:
         partition=record.partition,
         workflow=record.workflow,
         incident=incident,
+        work_dir=record.work_dir,
     )
 
 

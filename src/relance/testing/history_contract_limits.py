@@ -6,9 +6,31 @@ import asyncio
 from dataclasses import replace
 
 from relance.domain.advice import Lease, PermitWish
-from relance.ports.histories import Append, History, LeaseLostError, NoPermitError, NotUniqueError
+from relance.domain.events import Event
+from relance.domain.recoveries import MostRecoveries
+from relance.domain.streams import Stream
+from relance.ports.histories import (
+    Append,
+    History,
+    LeaseLostError,
+    NoPermitError,
+    NotUniqueError,
+    TooManyRecoveriesError,
+)
 from relance.testing.appending import OpenHistory, append, refusal, store
-from relance.testing.history_values import NOON, after, change_seen, job_seen, job_stream
+from relance.testing.history_values import (
+    NOON,
+    action_started,
+    advice_issued,
+    after,
+    change_seen,
+    closing,
+    job_seen,
+    job_stream,
+    opening,
+    stage_set,
+    verdict_reached,
+)
 
 STREAM = job_stream()
 WISH = PermitWish(scope="cluster/alpha", burst=3, refill_s=10.0)
@@ -18,6 +40,30 @@ GRACE_S = 10.0
 def seen(raw_id: str) -> Append:
     """The first append to a job's stream."""
     return Append(stream=job_stream(raw_id), expected_version=0, events=(job_seen(raw_id),))
+
+
+def _until_claimed(raw_id: str) -> tuple[Event, ...]:
+    """A job from its first sight to the advice on its incident."""
+    incident_id = f"inc-{raw_id}"
+    return (
+        job_seen(raw_id),
+        *opening(incident_id, raw_id),
+        verdict_reached(incident_id),
+        advice_issued(incident_id, raw_id),
+    )
+
+
+async def _claim(history: History, raw_id: str, most: MostRecoveries) -> Append:
+    """The claim of that advice, which rests on the cluster's stream."""
+    cluster = await history.load(Stream.of_cluster(most.cluster))
+    stream = job_stream(raw_id)
+    return Append(
+        stream=stream,
+        expected_version=(await history.load(stream)).version,
+        events=(action_started(f"inc-{raw_id}", raw_id),),
+        unchanged=((cluster.stream, cluster.version),),
+        recoveries=most,
+    )
 
 
 class LimitContract:
@@ -79,6 +125,36 @@ class LimitContract:
         for number in range(3):
             await history.append(replace(seen(str(number)), permits=(WISH,)), after(3600))
         await history.append(replace(seen("now"), permits=(WISH,)), NOON)
+
+    async def test_no_more_recoveries_are_under_way_than_there_may_be(self, open_history: OpenHistory) -> None:
+        history = await open_history()
+        most = MostRecoveries(cluster="alpha", most=2)
+        for raw_id in ("1", "2", "3", "4"):
+            await append(history, job_stream(raw_id), *_until_claimed(raw_id))
+        for raw_id in ("1", "2"):
+            await history.append(await _claim(history, raw_id, most), NOON)
+        error = await refusal(TooManyRecoveriesError, history.append(await _claim(history, "3", most), NOON))
+        assert "2 of at most 2" in str(error)
+        await append(history, job_stream("1"), *closing("inc-1", "1"))
+        assert await history.append(await _claim(history, "3", most), NOON), "one has ended since"
+        elsewhere = replace(await _claim(history, "4", most), recoveries=replace(most, cluster="beta"))
+        assert await history.append(elsewhere, NOON), "those of another cluster do not count"
+
+    async def test_of_claims_at_the_same_time_no_more_are_granted_than_there_may_be(
+        self, open_history: OpenHistory
+    ) -> None:
+        histories = [await open_history() for _ in range(4)]
+        most = MostRecoveries(cluster="alpha", most=2)
+        await append(histories[0], Stream.of_cluster("alpha"), stage_set())
+        for raw_id in ("1", "2", "3", "4"):
+            await append(histories[0], job_stream(raw_id), *_until_claimed(raw_id))
+        batches = [await _claim(histories[0], raw_id, most) for raw_id in ("1", "2", "3", "4")]
+        answers = await asyncio.gather(
+            *(history.append(batch, NOON) for history, batch in zip(histories, batches, strict=True)),
+            return_exceptions=True,
+        )
+        names = sorted(type(answer).__name__ for answer in answers)
+        assert names == ["TooManyRecoveriesError"] * 2 + ["tuple"] * 2
 
     async def test_a_lease_belongs_to_one_holder_and_its_epoch_grows_with_each_change(
         self, open_history: OpenHistory

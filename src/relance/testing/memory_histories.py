@@ -15,6 +15,7 @@ from relance.domain.observations import Attachment
 from relance.domain.permits import bucket_free_at
 from relance.domain.progress import Progress
 from relance.domain.records import ClusterRecord, JobRecord, NodeRecord, Record, apply, fold, new_record
+from relance.domain.recoveries import recoveries_under_way
 from relance.domain.streams import Recorded, Stream
 from relance.domain.views import ClusterReport
 from relance.ports.histories import (
@@ -26,6 +27,7 @@ from relance.ports.histories import (
     NoPermitError,
     NotUniqueError,
     Snapshot,
+    TooManyRecoveriesError,
 )
 
 Listener = Callable[[tuple[Recorded, ...]], None]
@@ -229,6 +231,12 @@ class MemoryHistory:
             if key in taken:
                 raise NotUniqueError(f"{key} was already taken")
             taken.add(key)
+        if batch.recoveries is not None:
+            cluster, most = batch.recoveries.cluster, batch.recoveries.most
+            rows = (row for row in self._incidents() if row.job.cluster == cluster)
+            count = recoveries_under_way(row.incident for row in rows)
+            if count >= most:
+                raise TooManyRecoveriesError(cluster, count, most)
         permits = dict[str, tuple[datetime, ...]]()
         for wish in sorted(batch.permits, key=lambda wish: wish.scope):
             before = permits.get(wish.scope, self._beside.permits.get(wish.scope, ()))
@@ -304,4 +312,5 @@ def _incident_row(record: JobRecord, incident: Incident) -> IncidentRow:
         partition=record.partition,
         workflow=record.workflow,
         incident=incident,
+        work_dir=record.work_dir,
     )

@@ -444,8 +444,8 @@ def test_the_pause_doubles_with_each_restart_without_progress_and_has_an_end(cou
         earlier=tuple(restarted(item, progress=None) for item in range(count)),
     )  # fmt: skip
     advice = decide(asked)
-    assert advice.decide_again_at == (None if until is None else at(until))
-    assert advice.hold is (until is not None)
+    assert guard(advice, "backoff_passed").ask_again_at == (None if until is None else at(until))
+    assert (advice.hold or advice.park) is (until is not None)
 
 
 def test_there_is_no_pause_when_the_nodes_change() -> None:

@@ -7,9 +7,10 @@ import pytest
 
 from relance.domain.advice import Answer
 from relance.domain.incidents import Approval
+from relance.domain.quiet_hours import Quiet
 from relance.domain.stages import EffectiveStage, EndRunning, Stage, Standing
 from relance.domain.views import SchedulerFacts
-from relance.policy import GateQuestion, decide, gates, gates_open
+from relance.policy import GateQuestion, LeaseSeen, decide, gates, gates_open
 from relance.policy.gates import GATES
 from tests.unit.policy.questions import JOB, NOW, at, question
 
@@ -18,6 +19,8 @@ ACT = EffectiveStage(stage=Stage.ACT, end_running=frozenset(), why=("cluster is 
 APPROVE = replace(ACT, stage=Stage.APPROVE)
 OPTED_IN = Standing(job=JOB, partition="gpu", wish=Stage.ACT)
 YES = Approval(advice_id=ADVICE.id, generation=1, yes=True, by="olga", at=at(3690), effect_digest="d1", until=at(5000))
+QUIET = Quiet(until=at(9000), words="quiet hours until 13:30 UTC")
+PARK = replace(ADVICE, park=True)
 OPEN = GateQuestion(
     advice=ADVICE,
     stage=ACT,
@@ -26,7 +29,7 @@ OPEN = GateQuestion(
     approval=None,
     effect_digest="d1",
     facts=SchedulerFacts(release="22.05.8", may_act=True),
-    lease_held=True,
+    lease=LeaseSeen(held=True, words="held"),
     now=NOW,
 )
 
@@ -73,9 +76,17 @@ SITUATIONS: dict[str, tuple[dict[str, Any], str, Answer]] = {
     ),
     "a plain account": ({"facts": SchedulerFacts(release="22.05.8")}, "rights", Answer.NO),
     "rights not known": ({"facts": None}, "rights", Answer.UNKNOWN),
-    "the lease is another's": ({"lease_held": False}, "lease", Answer.NO),
-    "nobody claims yet": ({"lease_held": None}, "lease", Answer.UNKNOWN),
+    "the lease is another's": ({"lease": LeaseSeen(held=False, words="another has it")}, "lease", Answer.NO),
+    "nobody claims yet": ({"lease": LeaseSeen(held=None, words="asked at the claim")}, "lease", Answer.UNKNOWN),
     "expired": ({"now": ADVICE.expires_at}, "unexpired", Answer.NO),
+    "a partition in which nothing may be acted on": (
+        {"standing": replace(OPTED_IN, barred="the site lets act in debug")}, "partition", Answer.NO,
+    ),
+    "quiet hours": ({"quiet": QUIET}, "quiet_hours", Answer.NO),
+    "parking in quiet hours": ({"quiet": QUIET, "advice": PARK}, "quiet_hours", Answer.YES),
+    "as many recoveries as there may be": ({"recoveries": 2, "most_recoveries": 2}, "recoveries", Answer.NO),
+    "parking beside them": ({"recoveries": 2, "most_recoveries": 2, "advice": PARK}, "recoveries", Answer.YES),
+    "a controller that was told to stop": ({"stopped": "the file STOP is there"}, "controller", Answer.NO),
 }  # fmt: skip
 
 
@@ -87,6 +98,12 @@ def test_a_gate_answers_for_itself_and_one_that_is_not_yes_closes_all(name: str)
     assert {item.name: item.answer for item in found}[gate] is answer
     assert all(item.reason for item in found)
     assert not gates_open(found) if answer is not Answer.YES else True
+
+
+def test_a_gate_names_the_time_at_which_it_opens_by_itself() -> None:
+    found = gates(replace(OPEN, quiet=QUIET, switch=Stage.OFF, switch_until=at(8000)))
+    times = {gate.name: gate.ask_again_at for gate in found if gate.answer is not Answer.YES}
+    assert times == {"quiet_hours": at(9000), "switch": at(8000)}
 
 
 def test_with_everything_in_order_the_gates_are_open() -> None:

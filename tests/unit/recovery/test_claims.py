@@ -12,10 +12,12 @@ from relance.domain.advice import ActionKind, Advice, Claim, Effect
 from relance.domain.faults import Remedy
 from relance.domain.incidents import Approval, Incident, IncidentState
 from relance.domain.limits import Limits
+from relance.domain.quiet_hours import Quiet
 from relance.domain.records import ClusterRecord
+from relance.domain.recoveries import MostRecoveries
 from relance.domain.stages import EffectiveStage, EndRunning, Stage, Standing
 from relance.domain.views import ClusterReport, JobView, SchedulerFacts
-from relance.recovery.claims import Counter, permits, refusal, unique_key
+from relance.recovery.claims import Counter, most_recoveries, permits, refusal, unique_key
 from tests.unit.recovery.situations import FIRST, JOB, REQUEUED, SECOND, at, seen, with_incident
 from tests.unit.recovery.situations import RUNNING as VIEW
 
@@ -84,6 +86,7 @@ def _shows(view: JobView) -> Counter:
     return replace(COUNTER, report=replace(COUNTER.report, jobs=(view,)))
 
 
+QUIET = Quiet(until=at(900), words="quiet hours until 12:00 UTC")
 OBSERVE = EffectiveStage(stage=Stage.OBSERVE, end_running=frozenset(), why=("cluster is at observe",))
 REFUSED: dict[str, tuple[Counter, Incident | None, Claim, str]] = {
     "no such advice": (COUNTER, None, CLAIM, "no such advice"),
@@ -125,6 +128,17 @@ REFUSED: dict[str, tuple[Counter, Incident | None, Claim, str]] = {
         replace(COUNTER, successor=OBSERVE), _advised(successor="18"), _kind(ActionKind.CONSTRAIN), "is at observe",
     ),
     "a cancellation that nobody advised": (COUNTER, INCIDENT, _kind(ActionKind.CANCEL), "not what the advice asks for"),
+    "quiet hours": (replace(COUNTER, quiet=QUIET), INCIDENT, CLAIM, "quiet_hours: quiet hours until"),
+    "a restart that passes for parking in quiet hours": (
+        replace(COUNTER, quiet=QUIET), _advised(park=True), CLAIM, "not what the advice asks for",
+    ),
+    "as many recoveries as there may be": (
+        replace(COUNTER, recoveries=4, most_recoveries=4), INCIDENT, CLAIM, "recoveries: 4 of at most 4",
+    ),
+    "a partition in which nothing may be acted on": (
+        replace(COUNTER, standing=replace(COUNTER.standing, barred="the site lets act in debug")), INCIDENT, CLAIM,
+        "partition: ",
+    ),
     "somebody said no": (COUNTER, replace(INCIDENT, approval=replace(YES, yes=False)), CLAIM, "said no"),
 }  # fmt: skip
 
@@ -133,6 +147,20 @@ REFUSED: dict[str, tuple[Counter, Incident | None, Claim, str]] = {
 def test_a_claim_is_refused_and_the_reason_said(name: str) -> None:
     counter, incident, claim, words = REFUSED[name]
     assert words in (refusal(counter, incident, claim) or "granted")
+
+
+def test_in_quiet_hours_and_beside_as_many_recoveries_as_there_may_be_a_job_may_still_be_parked() -> None:
+    full = replace(COUNTER, quiet=QUIET, recoveries=4, most_recoveries=4)
+    assert refusal(full, _advised(park=True), _kind(ActionKind.PARK)) is None
+
+
+def test_a_recovery_counts_against_the_limit_of_the_cluster_and_parking_does_not() -> None:
+    limits = Limits()
+    assert most_recoveries(CLAIM, RECORD, limits) == MostRecoveries(cluster="alpha", most=16)
+    assert most_recoveries(_kind(ActionKind.PARK), RECORD, limits) is None
+    assert most_recoveries(_kind(ActionKind.CANCEL), RECORD, limits) is None
+    parked = replace(RECORD, incidents=(_advised(park=True),))
+    assert most_recoveries(_kind(ActionKind.CONSTRAIN), parked, limits) is None
 
 
 def test_an_update_of_what_others_requeued_or_of_the_next_of_a_chain_is_granted() -> None:

@@ -53,6 +53,7 @@ def job_view(job: SlurmJob, told: Told) -> JobView:
         user=job.user or f"uid {job.uid}",
         owner_uid=job.uid,
         partition=job.partition or "",
+        account=job.account or "",
         state=state,
         reason="" if job.reason in (None, "None") else str(job.reason),
         nodes=() if state is JobState.PENDING else job.nodes,
