@@ -30,7 +30,9 @@ async def test_a_look_at_any_release_shows_the_whole_queue(tmp_path: Path, relea
     report = await slurm.scheduler().look()
     assert report.complete
     assert [job.raw_id for job in report.jobs if job.restart_count] == ["1"]
-    assert len(report.jobs) == 13
+    assert len(report.jobs) == 12
+    (het,) = [job for job in report.jobs if job.raw_id in ("10", "11")]
+    assert (het.raw_id, het.nodes, het.node_count) == ("10", ("gpu001", "gpu002"), 2)
     assert len(report.nodes) == 6
     assert report.facts.release.startswith(release)
     assert report.facts.requeue_delay_s == 121
