@@ -13,6 +13,7 @@ import structlog
 
 from relance.controlling.actions import Actions
 from relance.controlling.beginnings import Beginnings
+from relance.controlling.deeds import Deeds
 from relance.controlling.evidence_runs import EvidenceRuns, RunSettings
 from relance.controlling.leases import HeldLease, renewed
 from relance.controlling.leaves import Standing, leave_to_send
@@ -56,6 +57,7 @@ class Controller:
         self._plan = settings.evidence
         self._sight = Sight(scheduler, clock, settings.holder)
         self._reporter = Reporter(backend, ledger, clock)
+        self._deeds = Deeds(backend, ledger.folder, clock)
         self._lease: HeldLease | None = None
         self._orders: Orders | None = None
         self._look_again = asyncio.Event()
@@ -124,6 +126,7 @@ class Controller:
             await self._look_and_report()
 
     async def _look_and_report(self) -> None:
+        self._ledger.beat()
         try:
             report = await self._sight.look((*self.alarms.values(), *self._ledger.problems))
         except SchedulerSilentError as error:
@@ -135,6 +138,8 @@ class Controller:
             return
         self._alarm("scheduler", "")
         try:
+            # Read after the look, so that whatever the look shows of the watchdog's doing is told before it.
+            self._alarm("watchdog", await self._deeds.flush())
             await self._backend.report(report)
         except (BackendUnavailableError, BackendRefusedError) as error:
             self._alarm("report", f"the server did not take the report: {error}")
@@ -200,7 +205,9 @@ class Controller:
 
     def leave(self, transaction: Transaction) -> tuple[Leave, str]:
         """Whether the first command of an action may be sent now."""
-        return leave_to_send(transaction, self.standing(), self._orders)
+        leave, reason = leave_to_send(transaction, self.standing(), self._orders)
+        waits = self._deeds.in_the_way(transaction.began.advice.attempt) if leave is Leave.GRANTED else ""
+        return (Leave.WAIT, waits) if waits else (leave, reason)
 
     def standing(self) -> Standing:
         """How this controller stands now."""
