@@ -7,6 +7,7 @@ import socket
 from dataclasses import dataclass
 from pathlib import Path
 
+from relance.bootstrap.sites import opted_in_of
 from relance.bootstrap.states import StateFolder
 from relance.config import ClusterSettings, SettingError
 from relance.config.settings import LocalSchedulerSettings, SlurmSchedulerSettings
@@ -83,14 +84,16 @@ def scheduler_of(
 
 def slurm_settings(cluster: ClusterSettings, settings: SlurmSchedulerSettings) -> SlurmSettings:
     """What the adapter of a Slurm cluster is told."""
-    opted_in = {"all": None, "none": ()}.get(cluster.opt_in) if isinstance(cluster.opt_in, str) else cluster.opt_in
+    opted_in, accounts = opted_in_of(cluster)
     return SlurmSettings(
         cluster=cluster.name,
         commands=commands_of(settings.bin_dir, settings.conf),
         partitions=settings.partitions,
-        opted_in=opted_in,
+        opted_in=tuple(sorted(opted_in)) if opted_in is not None else None,
+        opted_in_accounts=tuple(sorted(accounts)) if accounts is not None else None,
         watch_all=settings.watch_all,
         comment_forms=cluster.accept_comment_forms,
+        rename_logs=settings.keep_logs == "rename",
         read_wish_files=settings.wish_files,
         poll_s=settings.jobs_s or cluster.poll_s,
         nodes_s=settings.nodes_s,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Literal, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -10,10 +11,12 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator, model_validator
 
 from relance.config.evidence import EvidenceSettings
+from relance.config.gates import OptInSettings, QuietHoursSettings
 from relance.config.limits import read_limits
 from relance.config.providers import AttributionSettings
 from relance.config.sources import FilesSettings, LogSourceSettings, MetricStoreSettings
 from relance.domain.limits import Limits
+from relance.domain.quiet_hours import QuietWeek, is_always_quiet
 from relance.recovery.health import RESERVED
 
 OwnersEvent = Literal[
@@ -63,6 +66,9 @@ class SlurmSchedulerSettings(_Strict):
     """Whether jobs that nobody opted in are watched too, in observe."""
     wish_files: bool = True
     """Whether a job's folder is searched for its owner's settings, `.relance.yaml`."""
+    keep_logs: Literal["tail", "rename"] = "tail"
+    """What becomes of a job's log at a restart that would empty it: `tail` keeps the last 256 KiB of each file beside
+    the incident; `rename` also has the next attempt write to FILE.r1, FILE.r2 and so on, so that nothing is lost."""
     jobs_s: Annotated[float, Field(ge=0.1, le=600)] | None = None
     """How often the queue is read; unset: every `poll_s`. Doubled while an answer takes longer than 0.3 s."""
     nodes_s: Annotated[float, Field(ge=1, le=3600)] = 30.0
@@ -101,8 +107,14 @@ class ClusterSettings(_Strict):
     """Path of a node's kernel log, with `{node}`; empty where kernel logs are not at hand."""
     log_roots: tuple[Path, ...] = (Path("/"),)
     """Job logs are only opened below these folders."""
-    opt_in: Literal["all", "none"] | tuple[str, ...] = "none"
-    """Partitions whose jobs need no wish of their own: `all`, `none`, or a list of their names."""
+    opt_in: Literal["all", "none"] | OptInSettings | tuple[str, ...] = "none"
+    """Whose jobs need no wish of their own: `all`, `none`, a list of partitions, or `partitions` and `accounts`, of
+    which both have to be right."""
+    act_partitions: tuple[str, ...] | None = None
+    """Partitions in which may be acted at all, whatever stage is set and whatever a job wishes; unset: all that are
+    served."""
+    quiet_hours: tuple[QuietHoursSettings, ...] = Field(default=(), max_length=32)
+    """Hours in which nothing begins. What ends meanwhile is parked, and decided on again at their end."""
     accept_comment_forms: tuple[Literal["aps"], ...] = ()
     """Forms of another recovery engine's comments that are taken for wishes of ours: by naming one you state that the
     other engine is off here. `aps` is `{"APS": {"auto_resume_mode": "requeue", …}}`; until then such a job is observed.
@@ -146,6 +158,16 @@ class ClusterSettings(_Strict):
             message = f"should be all, none, or a list of partitions such as [{value}]"
             raise ValueError(message)
         return value
+
+    @field_validator("quiet_hours")
+    @classmethod
+    def _leave_some_time(cls, hours: tuple[QuietHoursSettings, ...]) -> tuple[QuietHoursSettings, ...]:
+        week = QuietWeek(hours=tuple(item.hours for item in hours))
+        for partitions in {(), *((name,) for item in hours for name in item.partitions)}:
+            if is_always_quiet(week, partitions, datetime(2026, 1, 5, tzinfo=UTC)):
+                message = "it would always be quiet: to let nothing begin, leave the stage at observe"
+                raise ValueError(message)
+        return hours
 
     @field_validator("kernel_log")
     @classmethod

@@ -30,8 +30,10 @@ class SlurmSettings:
         account: Name and uid of the user as which they run.
         partitions: Those that are served; empty: all.
         opted_in: Partitions whose jobs need no wish; None: all.
+        opted_in_accounts: Accounts to which that is limited, too; None: any.
         watch_all: Whether jobs that nobody opted in are watched too.
         comment_forms: Forms of other engines' comments that are taken for wishes.
+        rename_logs: Whether each restart gets a log of its own, where a restart may empty it.
         read_wish_files: Whether `.relance.yaml` is looked for in jobs' folders.
         poll_s: How often the queue is looked at.
         nodes_s: How often nodes and reservations are read.
@@ -46,8 +48,10 @@ class SlurmSettings:
     account: tuple[str, int] = field(default_factory=own_account)
     partitions: tuple[str, ...] = ()
     opted_in: tuple[str, ...] | None = ()
+    opted_in_accounts: tuple[str, ...] | None = None
     watch_all: bool = True
     comment_forms: tuple[str, ...] = ()
+    rename_logs: bool = False
     read_wish_files: bool = True
     poll_s: float = 10.0
     nodes_s: float = 30.0

@@ -143,10 +143,11 @@ class Views:
         return job_view(job, told)
 
     def _is_watched(self, job: SlurmJob) -> bool:
-        opted_in = self._settings.opted_in
-        if self._settings.watch_all or opted_in is None:
+        opted_in, accounts = self._settings.opted_in, self._settings.opted_in_accounts
+        if self._settings.watch_all:
             return True
-        if any(part in opted_in for part in _partitions(job)):
+        is_of_account = accounts is None or job.account in accounts
+        if is_of_account and (opted_in is None or any(part in opted_in for part in _partitions(job))):
             return True
         return self._wishes.wish_of(job).mode is not None
 
