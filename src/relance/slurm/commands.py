@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 
 from relance.slurm.errors import BadArgumentError
 from relance.slurm.hostlists import compress
+from relance.slurm.log_names import is_fit
 from relance.slurm.parsing.accounting import ACCOUNTING_COLUMNS
 from relance.slurm.parsing.briefs import BRIEF_COLUMNS, EXCLUSION_COLUMNS
 from relance.slurm.parsing.glances import GLANCE_COLUMNS
@@ -211,10 +212,14 @@ class Change:
     Attributes:
         excluded_nodes: The whole list, the user's own included; empty clears it.
         starts_at: Seconds since 1970 before which it may not start; 0: it may start now.
+        stdout: The path, or pattern, of its output.
+        requeue: Whether it may be requeued; a running job takes this, too.
     """
 
     excluded_nodes: tuple[str, ...] | None = None
     starts_at: int | None = None
+    stdout: str | None = None
+    requeue: bool | None = None
 
 
 def update(job: str, change: Change) -> tuple[str, ...]:
@@ -228,6 +233,12 @@ def update(job: str, change: Change) -> tuple[str, ...]:
         words.append(f"ExcNodeList={compress(change.excluded_nodes)}")
     if change.starts_at is not None:
         words.append(f"StartTime={'now' if change.starts_at == 0 else _time(change.starts_at)}")
+    if change.stdout is not None:
+        if not is_fit(change.stdout):
+            raise _bad("a path that may enter a command", change.stdout)
+        words.append(f"StdOut={change.stdout}")
+    if change.requeue is not None:
+        words.append(f"Requeue={int(change.requeue)}")
     if not words:
         raise BadArgumentError("An update that sets nothing.")
     return ("scontrol", "update", f"JobId={job_id(job)}", *words)

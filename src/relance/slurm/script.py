@@ -30,8 +30,7 @@ READ_ONLY = False  # True: nothing that changes anything is run
 
 # One command a line: {value} as below, [word] may be missing. Nothing else is run.
 READS = """
-squeue --all --local --array-unique --states=all --Format={columns}
-squeue --all --local --array-unique --states=all --jobs={job} --Format={columns}
+squeue --all --local --array-unique --states=all [--jobs={job}] --Format={columns}
 squeue --all --local --array-unique --states=all --jobs={job} --format={signs}
 squeue --all --local --states=all [--jobs={jobs}] --json
 squeue --all --local --steps [--jobs={jobs}] --format={signs}
@@ -47,23 +46,41 @@ sdiag
 """
 CHANGES = """
 scontrol requeue [incomplete] {job}
+scontrol requeuehold [incomplete] {job}
+scontrol hold {job}
 scontrol release {job}
-scontrol update JobId={job} ExcNodeList={nodes} [StartTime={start}]
+scontrol update JobId={job} ExcNodeList={nodes} [StartTime={start}] [StdOut={path}]
 scontrol update JobId={job} StartTime={start}
+scontrol update JobId={job} Requeue={switch}
+scontrol update JobId={job} Dependency={dependency}
+scontrol update NodeName={node} State=DRAIN Reason={reason}
+scontrol update NodeName={node} State=UNDRAIN
+scontrol create reservation ReservationName={reservation} Nodes={node} StartTime=now EndTime={time} \
+  Flags=MAINT,IGNORE_JOBS Users=root
+scontrol delete ReservationName={reservation}
 scancel {job}
 """
 MARK = r"~[0-9a-f]{16,64}~"
 JOB = r"[1-9][0-9]{0,9}(?:_[0-9]{1,7}|\+[0-9]{1,4})?"
 TIME = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}"
 RANGE = r"[0-9]{1,9}(?:-[0-9]{1,9})?"
-NODE = r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}(?:\[" + RANGE + "(?:," + RANGE + r")*\])?"
+NODE = r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}"
+NODES = NODE + r"(?:\[" + RANGE + "(?:," + RANGE + r")*\])?"
+AFTER = r"(?:after|afterany|afterburstbuffer|aftercorr|afternotok|afterok)"
+TERM = "(?:singleton|" + AFTER + r"(?::[0-9]{1,10}(?:_(?:[0-9]{1,7}|\*))?(?:\+[0-9]{1,7})?)+)"
 VALUES = {
     "columns": "[a-z_]+:" + MARK + "(?:,[a-z_]+:" + MARK + ")*",
+    "dependency": TERM + "(?:(?:," + TERM + r"){0,63}|(?:\?" + TERM + "){0,63})",
     "fields": "[A-Za-z]+(?:,[A-Za-z]+){0,60}",
     "job": JOB,
     "jobs": JOB + "(?:," + JOB + ")*",
     "mark": MARK,
-    "nodes": "(?:" + NODE + "(?:," + NODE + ")*)?",
+    "node": NODE,
+    "path": r"/[A-Za-z0-9_./%+@=:,~-]{0,1022}[A-Za-z0-9_%+@=:~-]",
+    "switch": "[01]",
+    "nodes": "(?:" + NODES + "(?:," + NODES + ")*)?",
+    "reason": r"[A-Za-z0-9][A-Za-z0-9 .,:_/@+()-]{0,299}",
+    "reservation": "[A-Za-z][A-Za-z0-9_-]{0,63}",
     "signs": "(?:%[A-Za-z]" + MARK + ")+",
     "start": "(?:now|" + TIME + ")",
     "time": TIME,

@@ -24,6 +24,9 @@ COMMANDS = (
     orders.release("17"),
     orders.rearm("17", "afterok:3_*:4_1,singleton"),
     orders.cancel("17"),
+    orders.arm("17", allowed=True),
+    orders.arm("17", allowed=False),
+    orders.constrain("17", ("n1",), None, "/logs/run-%j.out.r1"),
 )
 
 
@@ -40,6 +43,12 @@ def test_a_command_of_ours_names_its_job(command: Command) -> None:
         ("scontrol", "requeue", "Hold", "17"),
         ("scontrol", "requeuehold", "State=SpecialExit", "17"),
         ("scontrol", "release", "17", "18"),
+        ("scontrol", "update", "JobId=17", "Requeue=2"),
+        ("scontrol", "update", "JobId=17", "Requeue=1", "Priority=9"),
+        ("scontrol", "update", "JobId=17", "ExcNodeList=n1", "StartTime=now", "StdOut=run.out"),
+        ("scontrol", "update", "JobId=17", "ExcNodeList=n1", "StartTime=now", "StdOut=/a b"),
+        ("scontrol", "update", "JobId=17", "ExcNodeList=n1", "StartTime=now", "StdOut=/a", "Priority=9"),
+        ("scontrol", "update", "JobId=17", "ExcNodeList=n1", "StartTime=now", "Priority=9"),
         ("scontrol", "update", "JobId=17", "Dependency="),
         ("scontrol", "update", "JobId=17", "Dependency=afterok:3,afterok:4?afterok:5"),
         ("scontrol", "update", "JobId=17", "Dependency=afterok:3", "Priority=9"),

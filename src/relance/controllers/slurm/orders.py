@@ -12,6 +12,7 @@ from relance.slurm import commands
 from relance.slurm.commands import Change
 from relance.slurm.errors import SlurmError
 from relance.slurm.hostlists import expand
+from relance.slurm.log_names import is_fit
 
 _NOW = "StartTime=now"
 _TIME = "%Y-%m-%dT%H:%M:%S"
@@ -22,10 +23,19 @@ def requeue(shown_id: str, *, if_living: bool = False) -> Command:
     return Command(argv=commands.requeue(shown_id, if_living=if_living))
 
 
-def constrain(shown_id: str, exclude: tuple[str, ...], start_at: datetime | None) -> Command:
-    """Set exclusions and start time of a pending job in one update; None: it may start now."""
+def constrain(shown_id: str, exclude: tuple[str, ...], start_at: datetime | None, stdout: str | None = None) -> Command:
+    """Set exclusions and start time of a pending job in one update; None: it may start now.
+
+    `stdout` is a new name for its output; None: it keeps the one it has.
+    """
     starts_at = 0 if start_at is None else int(start_at.timestamp())
-    return Command(argv=commands.update(shown_id, Change(excluded_nodes=exclude, starts_at=starts_at)))
+    change = Change(excluded_nodes=exclude, starts_at=starts_at, stdout=stdout)
+    return Command(argv=commands.update(shown_id, change))
+
+
+def arm(shown_id: str, *, allowed: bool) -> Command:
+    """Let a running job be requeued, or not any more."""
+    return Command(argv=commands.update(shown_id, Change(requeue=allowed)))
 
 
 def cancel(shown_id: str) -> Command:
@@ -96,8 +106,10 @@ def _read(argv: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
             job = target.removeprefix("JobId=")
             commands.rearm(job, dependency.removeprefix("Dependency="))
             return job, ()
-        case ("scontrol", "update", target, nodes, start) if (
-            target.startswith("JobId=") and nodes.startswith("ExcNodeList=") and _is_start(start)
+        case ("scontrol", "update", target, "Requeue=0" | "Requeue=1") if target.startswith("JobId="):
+            return target.removeprefix("JobId="), ()
+        case ("scontrol", "update", target, nodes, start, *output) if (
+            target.startswith("JobId=") and nodes.startswith("ExcNodeList=") and _is_start(start) and _is_output(output)
         ):
             return target.removeprefix("JobId="), expand(nodes.removeprefix("ExcNodeList="))
         case ("scontrol", "create" | "delete", *_) | ("scontrol", "update", _, "State=DRAIN" | "State=UNDRAIN", *_):
@@ -141,6 +153,10 @@ def _time_of(text: str, argv: tuple[str, ...]) -> datetime:
         return datetime.strptime(text, _TIME).replace(tzinfo=UTC)
     except ValueError as error:
         raise _not_ours(Command(argv=argv)) from error
+
+
+def _is_output(words: list[str]) -> bool:
+    return not words or (len(words) == 1 and words[0].startswith("StdOut=") and is_fit(words[0][len("StdOut=") :]))
 
 
 def _is_start(word: str) -> bool:

@@ -15,6 +15,7 @@ from relance.controllers.slurm.questions import Questions
 from relance.controllers.slurm.queues import Queue, array_ids
 from relance.controllers.slurm.settings import SlurmSettings
 from relance.controllers.slurm.sites import Site, SiteReader, has_accounting
+from relance.controllers.slurm.states import job_state
 from relance.controllers.slurm.viewing import Views
 from relance.controllers.slurm.wishes import Wishes
 from relance.domain.advice import Command
@@ -25,6 +26,7 @@ from relance.ports.clocks import Clock
 from relance.ports.schedulers import JobGoneError, SchedulerRefusedError, SchedulerSilentError
 from relance.slurm.commands import marked_step
 from relance.slurm.errors import UnknownJobError
+from relance.slurm.log_names import name_for
 from relance.slurm.parsing.jobs import pick_job
 from relance.slurm.records import AccountedJob, SlurmJob
 from relance.telemetry.schedulers import SchedulerMeter
@@ -66,6 +68,8 @@ class SlurmScheduler:
         self._views = Views(settings, self._queue, self._attempts, self._wishes)
         self._to_end: dict[str, int] = {}
         """The restart counts of running jobs about which a command was made that ends them."""
+        self._keep_names: set[str] = set()
+        """Jobs whose log Slurm did not let us rename."""
 
     @property
     def cluster(self) -> str:
@@ -138,7 +142,7 @@ class SlurmScheduler:
         return orders.requeue(self._shown(job), if_living=job.state is JobState.RUNNING)
 
     def constrain(self, job: JobView, exclude: tuple[str, ...], start_at: datetime | None) -> Command:
-        return orders.constrain(self._shown(job), exclude, start_at)
+        return orders.constrain(self._shown(job), exclude, start_at, self._output(job))
 
     def cancel(self, job: JobView) -> Command:
         self._note_end(job)
@@ -170,9 +174,14 @@ class SlurmScheduler:
         await self._know_site()
         arrays = array_ids(self._queue.jobs.values())
         shown_id = orders.check(command, self._sites.node_names, arrays)
-        raw_ids = [raw_id for raw_id, job in self._queue.jobs.items() if _named(job) == shown_id]
+        named = [raw_id for raw_id, job in self._queue.jobs.items() if _named(job) == shown_id]
+        raw_ids = [part for raw_id in named for part in self._views.parts(raw_id)]
         try:
             await self._questions.change(command.argv, time_limit_s)
+        except SchedulerRefusedError:
+            # Whatever was wrong with it: an exclusion is not given up for the sake of a name.
+            self._keep_names.update(named if any(word.startswith("StdOut=") for word in command.argv) else ())
+            raise
         finally:
             self._sent_s = self._clock.monotonic()
             self._sites.hurry()
@@ -224,6 +233,7 @@ class SlurmScheduler:
         missed = self._attempts.missed(self._queue.jobs, now_s)[:_MOST_IDS]
         self._wishes.keep_only(self._queue.jobs.values())
         self._views.keep_only(self._queue.jobs)
+        self._keep_names &= self._queue.jobs.keys()
         self._to_end = {raw_id: count for raw_id, count in self._to_end.items() if raw_id in self._queue.jobs}
         owed = self._attempts.owed(now_s)[:_MOST_IDS]
         ids = [*owed, *missed]
@@ -337,6 +347,16 @@ class SlurmScheduler:
         self._hasten(job.raw_id, _PREPARED_S)
         record = self._queue.jobs.get(job.raw_id)
         return _named(record) if record is not None else job.raw_id
+
+    def _output(self, job: JobView) -> str | None:
+        """The name for the log of the attempt that this update lets start; None: it keeps its own."""
+        record, site = self._queue.jobs.get(job.raw_id), self._site
+        if not self._settings.rename_logs or record is None or job.raw_id in self._keep_names:
+            return None
+        if site is None or site.control.job_file_append:
+            return None
+        waits = job_state(record.states) is JobState.PENDING
+        return name_for(record, job.restart_count if waits else job.restart_count + 1)
 
     def _hasten(self, raw_id: str, seconds: float) -> None:
         until_s = self._clock.monotonic() + seconds
