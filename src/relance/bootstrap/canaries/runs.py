@@ -113,22 +113,33 @@ class Run:
     async def judged(self) -> None:
         """Wait for the verdict and the advice, and compare them with what is right."""
         ground, trial = self._ground, self._trial
-        limit_s = _QUIET_S if trial.ending is Ending.CANCEL else None
-        item = await ground.until(self._decided, limit_s)
+        if trial.ending is Ending.CANCEL:
+            await self._respected()
+            return
+        item = await ground.until(self._decided)
         if item is None:
-            if trial.ending is Ending.CANCEL and await ground.incident(self.raw_id) is None:
-                self.say("judged", Level.OK, "no incident", "nothing is made of what its owner decided")
-                return
             remedy = f"ask: relance why {self.raw_id}; relance check {self.raw_id}"
             self.say("judged", Level.BAD, "-", "no advice came in time", remedy)
             return
         seen_s = max(0.0, (item.opened_at - self._ended_at).total_seconds())
         domain = item.domain.value if item.domain is not None else "not judged"
         advice = wordings.name(item.action.value) if item.action is not None else "nothing"
-        is_right = item.domain in trial.domains and (item.action is None or item.action in trial.remedies)
+        is_right = item.domain in trial.domains and item.action in trial.remedies
         text = f"seen {wordings.duration(seen_s)} after its end; advised: {advice}"
         remedy = "" if is_right else f"see the lines it rests on: relance explain {item.id}"
         self.say("judged", Level.OK if is_right else Level.BAD, f"{domain}: {item.summary}", text, remedy)
+
+    async def _respected(self) -> None:
+        """Nothing is made of what a person decided, but that a person did."""
+        item = await self._ground.until(self._closed, _QUIET_S)
+        if item is None and await self._ground.incident(self.raw_id) is None:
+            self.say("judged", Level.OK, "no incident", "nothing is made of what its owner decided")
+        elif item is not None and item.end is IncidentEnd.LEFT:
+            self.say("judged", Level.OK, item.next, "what its owner decided is respected")
+        else:
+            read = item.next if item is not None else "an open incident"
+            remedy = f"ask: relance why {self.raw_id}"
+            self.say("judged", Level.BAD, read, "it is not taken for the owner's decision", remedy)
 
     async def outcome(self) -> None:
         """What was done about it: what should be at this stage, and nothing else."""
@@ -235,7 +246,7 @@ class Run:
         return True if view is not None and (view.state.is_over or view.restart_count > 0) else None
 
     async def _decided(self) -> IncidentItem | None:
-        """The incident, once its advice is no hold, something was begun about it, or it is closed."""
+        """The incident, once its advice is no hold, or it is closed."""
         item = await self._ground.incident(self.raw_id)
         if item is None or item.domain is None:
             return None

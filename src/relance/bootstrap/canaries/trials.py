@@ -110,8 +110,6 @@ BUG: Final = Trial(
     remedies=frozenset({Remedy.STOP, Remedy.NONE}),
 )  # fmt: skip
 CANCEL: Final = Trial(
-    name="cancel", about="its owner cancels the job: that is to be respected", ending=Ending.CANCEL, hope=Hope.LEFT,
-    domains=frozenset({FaultDomain.USER, FaultDomain.SCHEDULER, FaultDomain.NONE}),
-    remedies=frozenset({Remedy.NONE, Remedy.STOP}),
-)  # fmt: skip
+    name="cancel", about="its owner cancels the job: that is to be respected", ending=Ending.CANCEL, hope=Hope.LEFT
+)
 TRIALS: Final = (NODE, BUG, CANCEL)
