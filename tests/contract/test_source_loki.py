@@ -19,7 +19,6 @@ from tests.components.loki import REAL_URL, Loki, loki_double
 from tests.components.store_stages import QUICK, StoreStage
 from tests.unit.rules.packs import packaged
 
-WANTED = wanted_of(packaged())
 HOUR_NS = 3600 * 10**9
 HOSTILE = (
     'quo"ted',
@@ -203,7 +202,8 @@ async def test_names_and_values_of_labels_are_told(stage: StoreStage, store: Lok
 
 
 async def test_only_what_rules_and_progress_want_travels(loki: Loki, stage: StoreStage) -> None:
-    source = StoreSource(new_store(loki), replace(QUICK, kernel_match={"unit": stage.mark}), WANTED, clock=stage.clock)
+    kernel = replace(QUICK, kernel_match={"unit": stage.mark})
+    source = StoreSource(new_store(loki), kernel, wanted_of(packaged()), clock=stage.clock)
     job = stage.assignment()
     source.assign([job], {})
     failure = [

@@ -6,6 +6,7 @@ import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,6 @@ from relance.rules.scanning import Scanner, ScanState
 from tests.unit.rules.packs import READ_AT, packaged, scanner
 
 SCOPES = (Scope.APPLICATION, Scope.KERNEL, Scope.SCHEDULER, Scope.DEVICE)
-PREFILTERS = {scope: prefilter(packaged(), scope) for scope in SCOPES}
 EXAMPLES = {
     scope: sorted(
         {line for rule in packaged().rules if scope in rule.scopes for text in rule.hit for line in text.splitlines()}
@@ -37,7 +37,6 @@ HEALTHY_LOGS = {
     for path in sorted((Path(__file__).parents[1] / "unit/rules/healthy").glob("*.log"))
 }
 HEALTHY = sorted({line.decode() for lines in HEALTHY_LOGS.values() for line in lines})
-WITH_PROGRESS = prefilter(packaged(), Scope.APPLICATION, wanted_patterns())
 TRACEBACKS = [
     [
         "Traceback (most recent call last):",
@@ -88,6 +87,16 @@ TABLES = [
 ]
 LABELS = ("", "", "3: ", "[rank5]: ", "[default0]:", "[1,4]<stderr>:", "2026-05-02T11:12:00.5Z ", "(Actor pid=3) ")
 NOISE = ("\x1b[31m", "\x1b[0m", "\r", "\0", " ", "|", "é日本")
+
+
+@cache
+def prefilter_of(scope: Scope) -> Prefilter:
+    return prefilter(packaged(), scope)
+
+
+@cache
+def with_progress() -> Prefilter:
+    return prefilter(packaged(), Scope.APPLICATION, wanted_patterns())
 
 
 def passes(wanted: Prefilter, line: bytes) -> bool:
@@ -158,7 +167,7 @@ def _spoilt(draw: st.DrawFn, line: str) -> str:
 
 @pytest.mark.parametrize("scope", SCOPES)
 def test_every_example_of_a_rule_passes(scope: Scope) -> None:
-    wanted = PREFILTERS[scope]
+    wanted = prefilter_of(scope)
     missed = [
         (rule.id, text)
         for rule in packaged().rules
@@ -174,7 +183,7 @@ def test_every_example_of_a_rule_passes(scope: Scope) -> None:
 @settings(max_examples=150, deadline=None)
 def test_what_travels_gives_the_hits_that_everything_gives(scope: Scope, data: st.DataObject) -> None:
     lines = data.draw(logs(scope))
-    assert hits(travelled(PREFILTERS[scope], lines), scope) == hits(lines, scope)
+    assert hits(travelled(prefilter_of(scope), lines), scope) == hits(lines, scope)
 
 
 BYTES = st.characters(max_codepoint=255)
@@ -191,7 +200,7 @@ def test_whatever_a_rule_matches_passes(data: st.DataObject) -> None:
     if b"\n" in line or LineMatcher(Pattern(text=rule.pattern, ignore_case=rule.ignore_case)).span(line) is None:
         return
     for scope in rule.scopes & set(SCOPES):
-        assert passes(PREFILTERS[scope], line)
+        assert passes(prefilter_of(scope), line)
     found = ways(rule.pattern, ignore_case=rule.ignore_case)
     for length in (0, 80, 10_000):
         assert any(_server(way.rough(length)).search(line.decode()) for way in found)
@@ -200,7 +209,7 @@ def test_whatever_a_rule_matches_passes(data: st.DataObject) -> None:
 @given(lines=logs(Scope.APPLICATION), cuts=st.lists(st.integers(0, 40), max_size=4))
 @settings(max_examples=150, deadline=None)
 def test_how_many_lines_are_told_at_once_changes_no_passage(lines: list[bytes], cuts: list[int]) -> None:
-    wanted = PREFILTERS[Scope.APPLICATION]
+    wanted = prefilter_of(Scope.APPLICATION)
     one_by_one = in_pieces = NO_PASSAGE
     for line in lines:
         one_by_one = wanted.after([line], one_by_one)
@@ -222,6 +231,6 @@ def marks(lines: Sequence[bytes]) -> list[ProgressMark]:
 @pytest.mark.parametrize("name", sorted(HEALTHY_LOGS))
 def test_what_travels_of_a_healthy_log_tells_of_the_same_progress(name: str) -> None:
     lines = HEALTHY_LOGS[name]
-    sent = travelled(WITH_PROGRESS, lines)
+    sent = travelled(with_progress(), lines)
     assert marks(sent) == marks(lines)
     assert hits(sent, Scope.APPLICATION) == hits(lines, Scope.APPLICATION)

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Mapping
 from datetime import timedelta
+from functools import cache
 
 import pytest
 from hypothesis import given, settings
@@ -25,9 +26,13 @@ from relance.testing.memory_stores import MemoryStore
 from tests.properties.test_pushdown import hits, logs
 from tests.unit.rules.packs import READ_AT, packaged
 
-WANTED = wanted_of(packaged())
 NODES = ("n1", "n2")
 ASKED = st.sampled_from(("look", "read", "pass", "restart"))
+
+
+@cache
+def wanted() -> Wanted:
+    return wanted_of(packaged())
 
 
 class Stand:
@@ -99,7 +104,7 @@ def test_pushed_down_and_local_results_are_the_same(
     written: tuple[list[bytes], list[bytes]], asked: list[tuple[int, str]], page_entries: int
 ) -> None:
     async def play() -> Stand:
-        stand = Stand(WANTED, page_entries)
+        stand = Stand(wanted(), page_entries)
         coming = [iter(lines) for lines in written]
         for count, step in asked:
             for node, lines in zip(NODES, coming, strict=True):
@@ -120,7 +125,7 @@ def test_pushed_down_and_local_results_are_the_same(
 
 
 async def test_quiet_lines_stay_where_they_are() -> None:
-    stand = Stand(WANTED, 1000)
+    stand = Stand(wanted(), 1000)
     for number in range(500):
         line = b"quiet words of no rule: %d" % number
         stand.store.put(ns_of(stand.clock.advance(0.001)), {"job_id": "7", "node": "n1"}, line)
@@ -130,7 +135,7 @@ async def test_quiet_lines_stay_where_they_are() -> None:
 
 @pytest.mark.parametrize("restart", [False, True])
 async def test_a_traceback_comes_whole_though_it_is_looked_at_half_way(restart: bool) -> None:
-    stand = Stand(WANTED, 1000)
+    stand = Stand(wanted(), 1000)
     lines = [
         b"quiet words",
         b"Traceback (most recent call last):",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from datetime import UTC, datetime
+from functools import cache
 
 import pytest
 from hypothesis import given, settings
@@ -15,18 +16,30 @@ from relance.domain.findings import RuleHit
 from relance.domain.observations import LogBlock
 from relance.rules.engines import Re2Engine
 from relance.rules.hyperscans import HyperscanEngine
-from relance.rules.loading import load_pack
-from relance.rules.pack import read_texts
 from relance.rules.patterns import Pattern
 from relance.rules.scanning import Scanner, ScanState
+from tests.unit.rules.packs import packaged
 
-RULES = load_pack(read_texts())
+RULES = packaged()
 PATTERNS = [Pattern(text=rule.pattern, ignore_case=rule.ignore_case) for rule in RULES.rules]
-ENGINES = (Re2Engine(PATTERNS), HyperscanEngine(PATTERNS))
-PYTHON = [re.compile(pattern.source) for pattern in PATTERNS]
-SCANNER = Scanner(RULES, engine=HyperscanEngine)
-SCANNER_OF_RE2 = Scanner(RULES, engine=Re2Engine)
 EXAMPLES = sorted({line for rule in RULES.rules for text in rule.hit + rule.miss for line in text.splitlines() if line})
+
+
+@cache
+def engines() -> tuple[Re2Engine, HyperscanEngine]:
+    """All rules in each engine: made when a test wants them, not by whoever only collects the tests."""
+    return Re2Engine(PATTERNS), HyperscanEngine(PATTERNS)
+
+
+@cache
+def python() -> list[re.Pattern[bytes]]:
+    return [re.compile(pattern.source) for pattern in PATTERNS]
+
+
+@cache
+def scanner(name: str = "hyperscan") -> Scanner:
+    return Scanner(RULES, engine=Re2Engine if name == "re2" else HyperscanEngine)
+
 
 examples = st.sampled_from([line.encode() for line in EXAMPLES])
 labels = st.sampled_from([b"", b"3: ", b"[rank12]: ", b"[1,4]<stderr>:", b"2026-05-02T11:12:00.5Z: "])
@@ -62,26 +75,26 @@ def test_the_engines_find_what_python_finds_in_each_line_alone(text: list[bytes]
     expected, start = [], 0
     for line in text:
         expected += [
-            (start, start + len(line), at) for at, pattern in enumerate(PYTHON) if line and pattern.search(line)
+            (start, start + len(line), at) for at, pattern in enumerate(python()) if line and pattern.search(line)
         ]
         start += len(line) + 1
-    for engine in ENGINES:
+    for engine in engines():
         assert engine.find(b"".join(line + b"\n" for line in text)) == expected
 
 
 def test_the_engines_find_the_same_in_a_storm() -> None:
     storm = b"".join(b"[rank%d]: %s\n" % (number % 8, line.encode()) for number, line in enumerate(EXAMPLES[::60] * 3))
-    assert ENGINES[1].find(storm) == ENGINES[0].find(storm)
+    assert engines()[1].find(storm) == engines()[0].find(storm)
 
 
 def test_where_blocks_are_cut_changes_nothing() -> None:
     text = b"".join(b"[rank%d]: %s\n" % (number % 8, line.encode()) for number, line in enumerate(EXAMPLES))
-    found = ENGINES[1].find(text)
+    found = engines()[1].find(text)
     at = 0
     apart = []
     while at < len(text):  # blocks of about 4 KiB, cut at the end of a line
         end = text.find(b"\n", min(at + 4096, len(text) - 1)) + 1
-        apart += [(start + at, stop + at, index) for start, stop, index in ENGINES[1].find(text[at:end])]
+        apart += [(start + at, stop + at, index) for start, stop, index in engines()[1].find(text[at:end])]
         at = end
     assert apart == found
 
@@ -94,22 +107,22 @@ def test_every_pair_of_an_example_and_a_rule_is_what_python_says() -> None:
     expected = [
         (start, text.index(b"\n", start), at)
         for start in line_starts
-        for at, pattern in enumerate(PYTHON)
+        for at, pattern in enumerate(python())
         if pattern.search(text, start, text.index(b"\n", start))
     ]
-    assert ENGINES[1].find(text) == expected
+    assert engines()[1].find(text) == expected
 
 
 @pytest.mark.parametrize("scope", list(Scope))
 def test_every_rule_finds_its_own_examples_among_all_others_of_its_logs(scope: Scope) -> None:
     rules = [rule for rule in RULES.rules if scope in rule.scopes and not rule.traceback]
     patterns = [Pattern(text=rule.pattern, ignore_case=rule.ignore_case) for rule in rules]
-    python = [re.compile(pattern.source) for pattern in patterns]
+    by_python = [re.compile(pattern.source) for pattern in patterns]
     text, expected = b"no line is the first of its block\n", set()
     for label in (b"", b"[rank4]: "):
         for at, rule in enumerate(rules):
             for line in (label + each.encode() for example in rule.hit for each in example.splitlines() if each):
-                if python[at].search(line):
+                if by_python[at].search(line):
                     expected.add((len(text), at))
                 text += line + b"\n"
     found = {(start, index) for start, _, index in HyperscanEngine(patterns).find(text)}
@@ -136,7 +149,7 @@ pieces_of_text = st.lists(st.one_of(noise, examples, odd_bytes, st.just(b"x" * 5
 @given(pieces_of_text)
 @settings(max_examples=60, deadline=None)
 def test_whatever_bytes_come_both_engines_give_the_same_hits(text: bytes) -> None:
-    assert _scan([text]) == _scan([text], scanner=SCANNER_OF_RE2)
+    assert _scan([text]) == _scan([text], engine="re2")
 
 
 traceback_lines = st.sampled_from(
@@ -192,7 +205,7 @@ def _reach(rule_id: str, line: bytes) -> int:
     return match.end() - match.start() if match else 0
 
 
-def _scan(pieces: list[bytes], overlap: int = 0, scanner: Scanner = SCANNER) -> tuple[list[RuleHit], dict[str, int]]:
+def _scan(pieces: list[bytes], overlap: int = 0, engine: str = "hyperscan") -> tuple[list[RuleHit], dict[str, int]]:
     state, offset = ScanState(), 0
     hits: list[RuleHit] = []
     counts: dict[str, int] = {}
@@ -207,7 +220,7 @@ def _scan(pieces: list[bytes], overlap: int = 0, scanner: Scanner = SCANNER) -> 
             read_at=datetime(2026, 6, 1, tzinfo=UTC),
             overlap=back,
         )
-        state, result = scanner.scan(block, state)
+        state, result = scanner(engine).scan(block, state)
         offset += len(piece) - back
         hits += result.hits
         for rule, count in result.counts.items():

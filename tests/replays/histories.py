@@ -14,12 +14,11 @@ from relance.domain.findings import RuleHit
 from relance.domain.keys import AttemptKey, JobKey
 from relance.domain.observations import Activity, DevicePicture, Life, NodeSign, Observation, OddDevice, SeenUpTo
 from relance.domain.progress import CheckpointEvent, CheckpointSeen, Phase, PhaseSeen, StepSeen
-from relance.rules import load_pack
-from relance.rules.pack import read_texts
 from relance.testing.replays import BEGAN
 from relance.watching.pipelines import meanings_of
+from tests.unit.rules.packs import packaged
 
-_MEANINGS: Final = meanings_of(load_pack(read_texts()))
+_MEANINGS: Final = meanings_of(packaged())
 _USED: Final = (
     "metric-xid-off-bus", "metric-telemetry-gone", "metric-remap-pending", "stack-minority", "fr-missing-rank",
     "srun-task-killed", "xid-79-off-bus",

@@ -22,15 +22,14 @@ from relance.recovery.backends import LocalBackend
 from relance.recovery.live import Live
 from relance.recovery.loop import Loop
 from relance.recovery.sites import ClusterRules, Site
-from relance.rules import load_pack
 from relance.rules.formats import DerivedRule
-from relance.rules.pack import read_texts
 from relance.serving.identities import digest_of
 from relance.serving.owners import Owners
 from relance.testing import history_values as values
 from relance.testing.manual_clocks import ManualClock
 from relance.testing.memory_histories import MemoryHistory
 from relance.testing.memory_tokens import MemoryTokens
+from tests.unit.rules.packs import packaged
 
 DIGEST = "d" * 64
 ASKING = "inc-17"
@@ -41,7 +40,7 @@ SCARY = "<script>alert(1)</script> \x1b[31mred\x1b[0m [bold]x[/bold]"
 @functools.cache
 def trace_rules() -> tuple[DerivedRule, ...]:
     """The shipped rules of traces."""
-    return load_pack(read_texts()).derived
+    return packaged().derived
 
 
 @dataclass(kw_only=True)

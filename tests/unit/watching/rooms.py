@@ -15,16 +15,16 @@ from relance.domain.views import Assignment
 from relance.ports.backends import Assignments, BackendRefusedError
 from relance.ports.clocks import Clock
 from relance.ports.signals import Signal, Signals
-from relance.rules import Pack, load_pack
-from relance.rules.pack import read_texts
+from relance.rules import Pack
 from relance.testing.manual_clocks import ManualClock
 from relance.testing.memory_sources import MemoryLogs, MemorySource
 from relance.testing.scripted_backends import ScriptedBackend
 from relance.watching.senses import Senses
 from relance.watching.settings import WatcherSettings
 from relance.watching.watchers import Watcher
+from tests.unit.rules.packs import packaged
 
-PACK: Pack = load_pack(read_texts())
+PACK: Pack = packaged()
 
 
 class WatcherServer(ScriptedBackend):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import cache
 
 import pytest
 
@@ -19,7 +20,13 @@ from tests.unit.watching.rooms import step_line
 
 NOW = datetime(2026, 5, 2, 12, tzinfo=UTC)
 PACK = load_pack({name: text for name, text in read_texts().items() if name in ("python.yaml", "slurm.yaml")})
-SCANNER = Scanner(PACK)
+
+
+@cache
+def scanner() -> Scanner:
+    return Scanner(PACK)
+
+
 TRACEBACK = ["[rank3]: Traceback (most recent call last):", '[rank3]:   File "t.py", line 1', "[rank3]: KeyError: 'x'"]
 
 
@@ -89,7 +96,7 @@ def test_offsets_are_of_the_output_not_of_the_block() -> None:
 
 
 def read(*logs: FinishedLog, context: Context | None = None) -> Finished:
-    return read_finished(list(logs), context or Context(), PACK, NOW, SCANNER)
+    return read_finished(list(logs), context or Context(), PACK, NOW, scanner())
 
 
 def lines_of(finished: Finished, run: int) -> list[RuleHit]:

@@ -12,11 +12,10 @@ from relance.domain.limits import HangLimits
 from relance.domain.observations import LogBlock, SeenUpTo
 from relance.domain.progress import StepSeen
 from relance.ports.sources import Reading
-from relance.rules import Scanner
 from relance.watching.pipelines import Memory, Pipeline, meanings_of, new_memory
+from tests.unit.rules.packs import scanner
 from tests.unit.watching.rooms import PACK, Room, step_line
 
-_SCANNER = Scanner(PACK)
 _RULE = next(rule for rule in PACK.metrics if rule.id == "metric-node-gone")
 
 
@@ -33,7 +32,7 @@ def gone(at: datetime) -> RuleHit:
 def test_a_node_whose_agent_sends_the_steps_too_is_no_sign_of_a_hang(way: str, confirmed: int) -> None:
     room = Room()
     case = room.assignment()
-    pipeline = Pipeline(_SCANNER, meanings_of(PACK), HangLimits(), case)
+    pipeline = Pipeline(scanner(), meanings_of(PACK), HangLimits(), case)
     memory: Memory = new_memory(room.began)
     found, offset, now = [], 0, room.began
     for number in range(1, 1001):
