@@ -41,8 +41,8 @@ _OVERHEAD_BYTES = 128 << 10
 _NOT_FOUND, _NOT_RUN = 127, 126
 _CHANGED = (
     "its host key is not the one that is known, so nothing was sent. Compare `ssh-keyscan {host}` with what the host "
-    "itself says (`ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub`); only if it was set up anew, put the new line into "
-    "{known_hosts}"
+    "itself says (`ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub`); only if it was set up anew, put the new line "
+    "into {known_hosts}"
 )
 _NOT_KNOWN = (
     "its host key is not known: put the line of `ssh-keyscan {host}` into {known_hosts}, after comparing it with what "

@@ -35,7 +35,7 @@ _T = TypeVar("_T")
 ANSWER_S = 10.0
 _GRACE = timedelta(minutes=5)
 """Nothing is restarted for so long after slurmctld started (operators.md 3)."""
-_COUNTS = ("sdiag",)
+COUNTS = ("sdiag",)
 _RUNNING = re.compile(rb"^\s*Jobs running:\s*(\d+)", re.MULTILINE)
 _MISSED_SHARE = 0.9
 """Counts of two commands differ by what ends between them; a tenth is more than that."""
@@ -106,7 +106,7 @@ async def _rights(asker: _Asker, user: str, uid: int) -> Rights:
 async def _counts(asker: _Asker) -> bytes:
     """What slurmctld says of itself; nothing where this account may not ask, or it does not answer."""
     try:
-        return await asker.ask(_COUNTS, bytes)
+        return await asker.ask(COUNTS, bytes)
     except SlurmError:
         return b""
 
