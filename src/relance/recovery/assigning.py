@@ -38,7 +38,8 @@ def assignment(
         hang_after_s=view.wish.hang_after_s or rules.hang_after_s,
         step_before=max(steps, default=None),
         durable_before=max(saves, default=None),
-        keep_tail=open_incident is not None and open_incident.attempt == key,
+        # A failed attempt's incident is a moment away, and its restart may empty the log.
+        keep_tail=view.state.is_failure or (open_incident is not None and open_incident.attempt == key),
         is_paused=view.state is JobState.SUSPENDED or bool(view.somebody_at_work),
     )
 

@@ -172,6 +172,11 @@ class Attempt:
         self.retry_at = now + self.retry_s
 
     @property
+    def tells_its_end(self) -> bool:
+        """Whether what is handed over next says that its logs were read to the attempt's end: a restart may follow."""
+        return self._read_to_end and not self._end_told
+
+    @property
     def wants_tails(self) -> bool:
         """Whether the last parts of its logs are to be kept now: once when something was found, once at the end."""
         if not (self.has_finding or self.assignment.keep_tail):

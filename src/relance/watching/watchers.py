@@ -138,8 +138,7 @@ class Watcher:
                     attempt.trouble = f"a part of its logs could not be read: {error!r}"
                     _LOG.exception("attempt could not be read", attempt=str(key))
             if attempt.is_due(self._clock.monotonic()):
-                await self._hand_over(attempt)
-                await self._keep_tails(attempt)
+                await self._hand_over_with_tails(attempt)
 
     async def hear(self, source: SignalSource) -> None:
         """Have a source of signals look once, and tell each attempt what is new of it."""
@@ -168,8 +167,7 @@ class Watcher:
         for attempt in list(self._attempts.values()):
             if attempt.is_due(now) and not attempt.lock.locked():
                 async with attempt.lock:
-                    await self._hand_over(attempt)
-                    await self._keep_tails(attempt)
+                    await self._hand_over_with_tails(attempt)
         for key, attempt in list(self._leaving.items()):
             old = attempt.left_at is not None and now - attempt.left_at > self._settings.keep_s
             if old or (now >= attempt.retry_at and await self._hand_over(attempt)):
@@ -236,6 +234,13 @@ class Watcher:
             return False
         attempt.handed_over(batch, self._clock.monotonic())
         return True
+
+    async def _hand_over_with_tails(self, attempt: Attempt) -> None:
+        """Hand over, and have the last parts of its logs kept: at the end before the word that lets a restart begin."""
+        if attempt.tells_its_end:
+            await self._keep_tails(attempt)
+        await self._hand_over(attempt)
+        await self._keep_tails(attempt)
 
     async def _keep_tails(self, attempt: Attempt) -> None:
         """Have the last parts of its logs kept, before a restart can truncate them."""

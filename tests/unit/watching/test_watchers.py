@@ -293,6 +293,20 @@ async def test_the_last_part_of_the_logs_is_kept_when_the_server_asks() -> None:
     assert len(room.server.attachments()) == 1
 
 
+async def test_the_end_of_the_logs_is_kept_before_the_word_that_lets_a_restart_begin() -> None:
+    room, job = await _training()
+    room.write(job, "last words")
+    room.server.want(replace(job, ended_at=room.clock.now(), keep_tail=True))
+    await room.watcher.refresh()
+    await room.quiet(job, 10.0)
+
+    told = next(index for index, batch in enumerate(room.server.batches) if batch.read_to_end)
+    kept = [index for index, batch in enumerate(room.server.batches) for each in batch.attachments
+            if each.data.endswith(b"last words\n")]  # fmt: skip
+    assert kept
+    assert kept[0] < told
+
+
 async def test_progress_is_handed_over_about_once_a_second_and_rarely_while_nothing_happens() -> None:
     room, job = await _training()
     room.server.batches.clear()
