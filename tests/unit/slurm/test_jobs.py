@@ -79,6 +79,22 @@ def test_a_job_that_lost_its_node_waits_for_its_time(release: str) -> None:
     assert (job.states, job.reason, job.held_by) == (("PENDING",), "BeginTime", HeldBy.NOBODY)
 
 
+@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize(
+    ("count", "offset", "is_batch"), [(0, None, False), (1, None, True), (7, None, True), (1, 0, True), (1, 1, False)]
+)
+def test_a_job_that_was_requeued_has_a_script_whatever_its_flag_says(
+    release: str, count: int, offset: int | None, is_batch: bool
+) -> None:
+    # Once the host of its script was lost BatchFlag is 2, which the JSON of 22.05 shows as false.
+    document = json.loads(recorded(release, SCENES[1], "squeue.json"))
+    record = next(each for each in document["jobs"] if each["job_id"] == 13)
+    het = {} if offset is None else {"het_job_id": 12, "het_job_offset": offset}
+    record |= {"batch_flag": False, "restart_cnt": count, **het}
+    (job,) = parse_jobs(json.dumps({**document, "jobs": [record]}).encode())
+    assert job.is_batch is is_batch
+
+
 @pytest.mark.parametrize("release", RELEASES[1:])
 def test_scontrol_shows_the_same_as_squeue(release: str) -> None:
     shown = parse_jobs(recorded(release, SCENES[0], "scontrol-show-job.json"))

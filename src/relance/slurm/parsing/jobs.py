@@ -152,6 +152,10 @@ def _job(value: object) -> SlurmJob:
     fields |= {field: _if_readable(read, record, key) for field, read, key in _OPTIONAL}
     fields |= {field: _nodes(record, key) for field, key in _NODE_LISTS}
     fields |= _identity(record) | _state(record) | _paths(record)
+    if fields["restart_count"] and not fields["het_offset"]:
+        # Slurm counts in this flag: once the batch host was lost it is 2, and shown as if there were no script (seen:
+        # 22.05). Only jobs with a script are ever requeued (peers.md R1); of a heterogeneous one its leader has it.
+        fields["is_batch"] = True
     return SlurmJob(**fields)
 
 
