@@ -21,6 +21,7 @@ from relance.domain.keys import AttemptKey, JobKey
 from relance.domain.progress import Progress
 from relance.domain.records import ClusterRecord, JobRecord, NodeRecord
 from relance.domain.streams import Recorded, Stream
+from relance.domain.trials import is_trial
 from relance.domain.verdicts import FleetSign
 from relance.ports.clocks import Clock
 from relance.ports.histories import Append, ConflictError, History, HistoryError, Snapshot
@@ -289,6 +290,8 @@ class Loop:
 
     async def _after(self, record: JobRecord) -> None:
         """What follows in other streams: nodes suspected by a verdict, nodes excluded by an action that was done."""
+        if is_trial(record.name):
+            return
         for incident in record.incidents[-2:]:
             if incident.verdict is not None:
                 for suspect in incident.verdict.suspects:

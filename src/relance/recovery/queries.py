@@ -10,6 +10,7 @@ from relance.domain.keys import AttemptKey, JobKey
 from relance.domain.progress import Progress
 from relance.domain.records import ClusterRecord, JobRecord
 from relance.domain.streams import Stream
+from relance.domain.trials import is_trial
 from relance.domain.views import ClusterReport, JobView
 from relance.ports.clocks import Clock
 from relance.ports.histories import History
@@ -152,7 +153,8 @@ class Queries:
     async def figures(self, since: datetime | None = None, cluster: str | None = None) -> figures.Figures:
         """The figures of incidents opened since then; at most the newest 10 000."""
         rows = await self._history.incidents(cluster=cluster, since=since, limit=10_000)
-        return figures.figures((row.incident for row in rows), since, self._clock.now())
+        counted = (row.incident for row in rows if not is_trial(row.name))
+        return figures.figures(counted, since, self._clock.now())
 
     async def proofs(self, since: datetime, cluster: str | None = None, partition: str | None = None) -> Proofs:
         """What observing proved since then. Raises NotKnownError for a cluster or partition without jobs."""

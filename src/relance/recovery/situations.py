@@ -18,6 +18,7 @@ from relance.domain.progress import Progress
 from relance.domain.quiet_hours import quiet_now
 from relance.domain.records import AttemptRecord, ClusterRecord, JobRecord, NodeRecord
 from relance.domain.streams import Recorded
+from relance.domain.trials import is_trial
 from relance.domain.verdicts import CaseFile, EarlierAttempt, FleetSign, Suspect
 from relance.domain.views import ClusterReport, JobState, JobView
 from relance.ports.histories import IncidentRow
@@ -285,6 +286,7 @@ def fleet_signs(rows: tuple[IncidentRow, ...]) -> tuple[FleetSign, ...]:
             nodes=tuple(item.node for item in row.incident.verdict.suspects) if row.incident.verdict else (),
         )
         for row in rows
+        if not is_trial(row.name)
     )
 
 

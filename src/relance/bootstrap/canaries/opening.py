@@ -11,13 +11,13 @@ from pathlib import Path
 
 from relance.bootstrap.canaries.grounds import Ground
 from relance.bootstrap.canaries.procedures import CanaryReport, Plan, run_canary
-from relance.bootstrap.canaries.trials import NAME
 from relance.bootstrap.controllers import scheduler_of, slurm_settings
 from relance.client.people import ApiClient
 from relance.config import ClusterSettings, SettingError
 from relance.config.settings import LocalSchedulerSettings
 from relance.controllers.local.own_jobs import LocalOwnJobs
 from relance.controllers.slurm.own_jobs import SlurmOwnJobs
+from relance.domain.trials import TRIAL
 from relance.ports.clocks import SystemClock
 from relance.ports.own_jobs import OwnJobs
 
@@ -40,7 +40,7 @@ def canary(
     if cluster.scheduler is None:
         message = f"cluster {cluster.name} has no scheduler in the settings: say how to reach it"
         raise SettingError(message)
-    folder = place.folder.absolute() / f"{NAME}-{secrets.token_hex(4)}"
+    folder = place.folder.absolute() / f"{TRIAL}-{secrets.token_hex(4)}"
     try:
         folder.mkdir(mode=0o755)
     except OSError as error:

@@ -6,10 +6,11 @@ from contextlib import suppress
 from datetime import UTC, datetime
 
 from relance.bootstrap.canaries.grounds import Ground
-from relance.bootstrap.canaries.trials import ENOUGH, FAULT, LAST_STEP, NAME, PROVEN_STEPS, SCRIPT, Ending, Hope, Trial
+from relance.bootstrap.canaries.trials import ENOUGH, FAULT, LAST_STEP, PROVEN_STEPS, SCRIPT, Ending, Hope, Trial
 from relance.bootstrap.proofs.rows import Level, Row
 from relance.domain.events import IncidentEnd
 from relance.domain.faults import Remedy
+from relance.domain.trials import TRIAL
 from relance.domain.views import JobState, JobView
 from relance.ports.own_jobs import OwnJob
 from relance.ports.schedulers import SchedulerError
@@ -67,7 +68,7 @@ class Run:
             self._note_end()
             (self._place / FAULT).write_text(self._trial.lines)
         job = OwnJob(
-            name=f"{NAME}-{self._name}", script=str(script), arguments=(str(self._place), str(LAST_STEP)),
+            name=f"{TRIAL}-{self._name}", script=str(script), arguments=(str(self._place), str(LAST_STEP)),
             output=str(self._place / "output.log"), comment="relance:act" if self._acts else "relance:observe",
             partition=ground.partition, nodes=ground.nodes,
         )  # fmt: skip

@@ -8,8 +8,6 @@ from typing import Final
 
 from relance.domain.faults import FaultDomain, Remedy
 
-NAME: Final = "relance-canary"
-"""What the names of its jobs begin with."""
 LAST_STEP: Final = 600
 """A job that nothing happens to ends after so many steps of a second."""
 PROVEN_STEPS: Final = 12

@@ -9,6 +9,7 @@ from datetime import datetime
 from relance.domain.events import AttemptMeasured
 from relance.domain.keys import AttemptKey
 from relance.domain.records import JobRecord
+from relance.domain.trials import is_trial
 from relance.ports.clocks import Clock
 from relance.ports.histories import History
 from relance.recovery.live import Live
@@ -38,9 +39,10 @@ async def gather(history: History, site: Site, live: Live | None, clock: Clock, 
     """
     if scope.cluster is not None:
         _is_among(scope.cluster, {record.cluster for record in await history.clusters()}, "cluster")
-    records = await history.jobs(scope.cluster, limit=MOST_JOBS, changed_since=scope.since)
+    found = await history.jobs(scope.cluster, limit=MOST_JOBS, changed_since=scope.since)
+    records = tuple(record for record in found if not is_trial(record.name))
     if scope.partition is not None:
-        _is_among(scope.partition, {record.partition for record in records}, "partition")
+        _is_among(scope.partition, {record.partition for record in found}, "partition")
     asked = {key: await history.progress(key) for key in to_ask_for(records, scope.since)}
     now = clock.now()
     return Evidence(

@@ -1,0 +1,189 @@
+"""What a person's request means for what was read just now: may it be done, by which command, does it show. Pure.
+
+Whatever somebody else did meanwhile wins: a request is dropped, with the sentence that says why, rather than done to
+what is not as it was (peers.md N3). A node that somebody else drained, or that is DOWN, is never touched.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from relance.domain.advice import Command, Effect
+from relance.domain.keys import stable_id
+from relance.domain.nodes import Drain, NodeChange, NodeSight, Reserve, Undrain, Unreserve
+from relance.domain.requests import Request, RequestVerb
+from relance.domain.views import Hold, JobState, JobView, NodeState
+
+_LEAST = timedelta(seconds=30)
+"""A quarantine that ends sooner is not begun any more."""
+_CANCELLED = (JobState.CANCELLED, JobState.COMPLETING)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What was read of the request's subject: a job or a node."""
+
+    cluster: str
+    at: datetime
+    job: JobView | None = None
+    node: NodeSight | None = None
+
+
+class MakesCommands(Protocol):
+    """What is needed of a scheduler here."""
+
+    def cancel(self, job: JobView) -> Command:
+        """The command that ends a job for good."""
+        ...
+
+    def hold(self, job: JobView) -> Command:
+        """The command that keeps a waiting job from starting."""
+        ...
+
+    def release(self, job: JobView) -> Command:
+        """The command that lets a held job start."""
+        ...
+
+    def change_node(self, change: NodeChange) -> Command:
+        """The command that changes a node."""
+        ...
+
+
+def effect_of(request: Request, found: Found, scheduler: MakesCommands) -> Effect:
+    """The exact command. Raises what the scheduler raises where it has none for this."""
+    command = _command(request, found, scheduler)
+    until = f" until {request.until:%Y-%m-%d %H:%M UTC}" if request.until else ""
+    summary = f"{request.verb.value} {request.subject}{until}, asked for by {request.by}"
+    digest = stable_id("request", request.id, *command.argv)
+    return Effect(summary=summary, commands=(command,), digest=digest)
+
+
+def why_not(request: Request, found: Found) -> str:
+    """Why it is not done to what was read; empty when nothing speaks against it."""
+    if found.job is not None:
+        return _job_against(request, found.job, found.cluster)
+    if found.node is not None:
+        return _node_against(request, found.node, found.at)
+    return f"{request.subject} was not read"
+
+
+def is_done(request: Request, found: Found) -> bool:
+    """Whether what was asked for shows."""
+    if found.job is not None:
+        return _shows_on_job(request, found.job, found.cluster)
+    return found.node is not None and _shows_on_node(request, found.node)
+
+
+def _command(request: Request, found: Found, scheduler: MakesCommands) -> Command:
+    if found.job is not None:
+        build = {
+            RequestVerb.CANCEL: scheduler.cancel,
+            RequestVerb.HOLD: scheduler.hold,
+            RequestVerb.RELEASE: scheduler.release,
+        }[request.verb]
+        return build(found.job)
+    if request.verb is RequestVerb.QUARANTINE:
+        until = request.until or found.at
+        return scheduler.change_node(Reserve(node=request.node, name=request.mark, until=until))
+    if request.verb is RequestVerb.DRAIN:
+        return scheduler.change_node(Drain(node=request.node, reason=request.mark))
+    if request.undoes_verb is RequestVerb.DRAIN:
+        return scheduler.change_node(Undrain(node=request.node))
+    return scheduler.change_node(Unreserve(node=request.node, name=request.mark))
+
+
+def _job_against(request: Request, job: JobView, cluster: str) -> str:
+    if job.job_key(cluster) != request.job:
+        return f"the id {job.raw_id} belongs to another job now"
+    if job.restart_count != request.restart_count:
+        asked, now = request.restart_count + 1, job.restart_count + 1
+        return f"it was asked about attempt {asked}, and this is attempt {now}: look again, and ask again"
+    if job.state is JobState.UNKNOWN:
+        return "its state cannot be read"
+    if request.verb is RequestVerb.CANCEL:
+        is_ending = job.state.is_over or job.state is JobState.COMPLETING
+        return f"there is nothing to cancel: it is {job.state.value}" if is_ending else ""
+    return _hold_against(request, job)
+
+
+def _hold_against(request: Request, job: JobView) -> str:
+    if job.state is not JobState.PENDING:
+        return f"only a job that waits can be held or released: it is {job.state.value}"
+    if job.hold is Hold.UNKNOWN:
+        return "whether it is held cannot be read"
+    if request.verb is RequestVerb.HOLD:
+        return "" if job.hold is Hold.NONE else f"it is held already ({job.reason or job.hold.value})"
+    return "it is not held" if job.hold is Hold.NONE else ""
+
+
+def _node_against(request: Request, node: NodeSight, now: datetime) -> str:
+    match request.verb:
+        case RequestVerb.QUARANTINE:
+            is_late = request.until is None or request.until - now < _LEAST
+            return "its time is over before it has begun" if is_late else ""
+        case RequestVerb.DRAIN:
+            return _drain_against(node)
+        case _ if request.undoes_verb is RequestVerb.DRAIN:
+            return _undrain_against(request, node)
+        case _:
+            return _unreserve_against(request, node)
+
+
+def _drain_against(node: NodeSight) -> str:
+    if node.is_drained:
+        who = f" by {node.view.set_by}" if node.view.set_by else ""
+        return f"it is drained already{who}: {node.view.reason or 'no reason given'}"
+    return _untouchable(node)
+
+
+def _undrain_against(request: Request, node: NodeSight) -> str:
+    if not node.is_drained:
+        return "it is not drained any more"
+    if node.view.reason != request.mark:
+        who = node.view.set_by or "somebody"
+        return f"the drain is not ours any more: its reason is {node.view.reason or 'empty'!r}, set by {who}"
+    return _untouchable(node)
+
+
+def _unreserve_against(request: Request, node: NodeSight) -> str:
+    window = node.window(request.mark)
+    if window is None:
+        return f"its reservation {request.mark} is not there any more"
+    if window.nodes != (request.node,):
+        return f"somebody changed the reservation {request.mark}: it has {', '.join(window.nodes)} now"
+    return ""
+
+
+def _untouchable(node: NodeSight) -> str:
+    """Why the state of a node is not to be changed at all."""
+    if node.planned:
+        return f"its power is being changed, or it reboots ({node.planned})"
+    if node.is_down:
+        return f"it is down: {node.view.reason or 'no reason given'}; a person has to see to it"
+    return "what it does cannot be read" if node.view.state is NodeState.UNKNOWN else ""
+
+
+def _shows_on_job(request: Request, job: JobView, cluster: str) -> bool:
+    if job.job_key(cluster) != request.job or job.restart_count != request.restart_count:
+        return False
+    if request.verb is RequestVerb.CANCEL:
+        return job.state in _CANCELLED
+    if job.state is not JobState.PENDING:
+        return request.verb is RequestVerb.RELEASE and job.state is not JobState.UNKNOWN
+    is_held = job.hold in (Hold.USER, Hold.ADMIN)
+    return is_held if request.verb is RequestVerb.HOLD else job.hold is Hold.NONE
+
+
+def _shows_on_node(request: Request, node: NodeSight) -> bool:
+    match request.verb:
+        case RequestVerb.QUARANTINE:
+            window = node.window(request.mark)
+            return window is not None and request.node in window.nodes
+        case RequestVerb.DRAIN:
+            return node.is_drained and node.view.reason == request.mark
+        case _ if request.undoes_verb is RequestVerb.DRAIN:
+            return not (node.is_drained and node.view.reason == request.mark)
+        case _:
+            return node.window(request.mark) is None
