@@ -31,6 +31,7 @@ class Ground:
         folder: A folder that the nodes and the watcher see; each trial has one of its own in it.
         nodes: Nodes of each job.
         patience_s: How long each thing is waited for.
+        quiet_s: How long a job that is to be left alone is watched.
         tell: Says what goes on.
     """
 
@@ -39,6 +40,7 @@ class Ground:
     folder: Path
     nodes: int
     patience_s: float
+    quiet_s: float
     jobs: OwnJobs
     scheduler: Scheduler
     client: ApiClient

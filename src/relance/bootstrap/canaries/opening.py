@@ -24,12 +24,13 @@ from relance.ports.own_jobs import OwnJobs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a canary's jobs run and write. `keep`: its files stay."""
+    """Where a canary's jobs run and write, and how long things are waited for. `keep`: its files stay."""
 
     partition: str
     folder: Path
     nodes: int = 1
     patience_s: float = 300.0
+    quiet_s: float = 20.0
     keep: bool = False
 
 
@@ -76,7 +77,8 @@ async def _run(
         jobs = SlurmOwnJobs(slurm_settings(cluster, cluster.scheduler))
     ground = Ground(
         cluster=cluster.name, partition=place.partition, folder=folder, nodes=place.nodes,
-        patience_s=place.patience_s, jobs=jobs, scheduler=scheduler, client=client, clock=clock, tell=tell,
+        patience_s=place.patience_s, quiet_s=place.quiet_s, jobs=jobs, scheduler=scheduler,
+        client=client, clock=clock, tell=tell,
     )  # fmt: skip
     try:
         return await run_canary(ground, plan)

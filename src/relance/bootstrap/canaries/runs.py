@@ -19,8 +19,6 @@ from relance.recovery.rows import IncidentItem
 from relance.recovery.stories import IncidentStory, JobStory
 
 _STEPS_SEEN = 3
-_LEFT_FOR_S = 20.0
-"""So long it is watched that a job which is to be left alone is left alone, once nothing speaks of doing more."""
 _CLOSED_S = 60.0
 """A step beyond the old ones is reported, and its incident closed, within so long."""
 _QUIET_S = 45.0
@@ -220,7 +218,7 @@ class Run:
 
     async def _left_alone(self) -> None:
         ground = self._ground
-        until_s = ground.clock.monotonic() + _LEFT_FOR_S
+        until_s = ground.clock.monotonic() + ground.quiet_s
         while ground.clock.monotonic() < until_s:
             view = await ground.job(self.raw_id)
             if view is not None and (view.restart_count > 0 or not view.state.is_over):
