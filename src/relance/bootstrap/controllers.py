@@ -93,6 +93,7 @@ def slurm_settings(cluster: ClusterSettings, settings: SlurmSchedulerSettings) -
         opted_in_accounts=tuple(sorted(accounts)) if accounts is not None else None,
         watch_all=settings.watch_all,
         comment_forms=cluster.accept_comment_forms,
+        arm_where_default=settings.arm_requeue_where_default,
         rename_logs=settings.keep_logs == "rename",
         read_wish_files=settings.wish_files,
         poll_s=settings.jobs_s or cluster.poll_s,

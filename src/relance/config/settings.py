@@ -66,6 +66,9 @@ class SlurmSchedulerSettings(_Strict):
     """Whether jobs that nobody opted in are watched too, in observe."""
     wish_files: bool = True
     """Whether a job's folder is searched for its owner's settings, `.relance.yaml`."""
+    arm_requeue_where_default: bool = False
+    """Where the cluster has JobRequeue=0: whether Relance lets running jobs that are at `act` be requeued, by
+    `scontrol update Requeue=1`. Jobs whose owners wrote --no-requeue look the same there."""
     keep_logs: Literal["tail", "rename"] = "tail"
     """What becomes of a job's log at a restart that would empty it: `tail` keeps the last 256 KiB of each file beside
     the incident; `rename` also has the next attempt write to FILE.r1, FILE.r2 and so on, so that nothing is lost."""

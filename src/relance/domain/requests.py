@@ -37,6 +37,9 @@ class RequestKind(Enum):
     """Keep new jobs off a node by a maintenance reservation."""
     DRAIN_NODES = "drain_nodes"
     """Keep new jobs off a node by its state."""
+    ARM_JOBS = "arm_jobs"
+    """Let a running job be requeued that was submitted so that it may not, and take that back. Nobody has to allow it:
+    it is asked for by Relance alone, where the job's own comment or a setting of the site says so."""
 
 
 class RequestVerb(Enum):
@@ -54,6 +57,10 @@ class RequestVerb(Enum):
     """Keep new jobs off the node by its state; what runs there goes on."""
     RETURN = "return"
     """Take a quarantine or a drain of ours back."""
+    ARM = "arm"
+    """Let the running job be requeued."""
+    DISARM = "disarm"
+    """Take that back: the running job may not be requeued, as it was submitted."""
 
     @property
     def is_of_a_node(self) -> bool:
@@ -108,6 +115,8 @@ _KINDS = {
     RequestVerb.QUARANTINE: RequestKind.RESERVE_NODES,
     RequestVerb.DRAIN: RequestKind.DRAIN_NODES,
     RequestVerb.RETURN: RequestKind.RESERVE_NODES,
+    RequestVerb.ARM: RequestKind.ARM_JOBS,
+    RequestVerb.DISARM: RequestKind.ARM_JOBS,
 }
 
 

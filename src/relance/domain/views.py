@@ -134,6 +134,8 @@ class JobView:
     reservation: str = ""
     """The reservation that the job runs in; empty: none."""
     requeue_allowed: bool | None = None
+    arming: str = ""
+    """By whose word the job, which may not be requeued, may be made one that may; empty: by nobody's."""
     time_limit_s: float | None = None
     work_dir: str = ""
     script_id: str = ""
@@ -226,6 +228,21 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Impairment:
+    """Something that is missing, or soon will be, between a controller and its scheduler.
+
+    Attributes:
+        name: What it is: `connection`, `token`.
+        reason: In words, with what mends it.
+        is_ahead: It is not missing yet: people are told, and nothing is lowered.
+    """
+
+    name: str
+    reason: str
+    is_ahead: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerFacts:
     """What the scheduler says of itself. Times in seconds."""
 
@@ -241,6 +258,10 @@ class SchedulerFacts:
     """What is missing for acting on this cluster, in words with the remedy; empty: nothing. Any of them closes the gate
     of rights.
     """
+    impairments: tuple[Impairment, ...] = ()
+    """What is missing between the controller and the scheduler, or soon will be."""
+    refuses: tuple[tuple[str, str], ...] = ()
+    """Kinds of people's requests that the scheduler would refuse this account, each with the sentence that says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

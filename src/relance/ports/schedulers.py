@@ -23,6 +23,14 @@ class SchedulerSilentError(SchedulerError):
     """No answer, or one that cannot be read: whether anything was changed is not known."""
 
 
+class SchedulerUnreachedError(SchedulerSilentError):
+    """What is between us and the scheduler is missing; `way` names it: `connection`, `token`."""
+
+    def __init__(self, text: str, *, way: str) -> None:
+        super().__init__(text)
+        self.way = way
+
+
 class JobGoneError(SchedulerError):
     """The scheduler answered, and does not know this job (any more)."""
 
@@ -56,6 +64,13 @@ class Scheduler(Protocol):
 
     def cancel(self, job: JobView) -> Command:
         """The command that ends a job for good."""
+        ...
+
+    def arm(self, job: JobView, *, allowed: bool) -> Command:
+        """The command that lets a running job be requeued, or not any more.
+
+        Raises SchedulerRefusedError where there is none.
+        """
         ...
 
     def hold(self, job: JobView) -> Command:

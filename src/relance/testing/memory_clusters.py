@@ -222,6 +222,8 @@ class MemoryCluster:
         match verb:
             case "requeue":
                 self._requeue(job)
+            case "arm":
+                self._arm(job, allowed=options == ["requeue=1"])
             case "update":
                 self._update(job, dict(option.split("=", 1) for option in options))
             case "cancel":
@@ -234,6 +236,11 @@ class MemoryCluster:
     def do_later(self, argv: tuple[str, ...], at: datetime) -> None:
         """A command that is under way and arrives then, whatever becomes of its sender."""
         self._late.append((at, argv))
+
+    def _arm(self, job: _Job, *, allowed: bool) -> None:
+        if job.view.state.is_over:
+            raise RefusedError("Job has already finished")
+        self._change(job, requeue_allowed=allowed)
 
     def _requeue(self, job: _Job) -> None:
         now = self._clock.now()

@@ -123,6 +123,9 @@ class SimulatedScheduler:
     def cancel(self, job: JobView) -> Command:
         return Command(argv=(PROGRAM, "cancel", job.raw_id))
 
+    def arm(self, job: JobView, *, allowed: bool) -> Command:
+        return Command(argv=(PROGRAM, "arm", job.raw_id, f"requeue={int(allowed)}"))
+
     def hold(self, job: JobView) -> Command:
         return Command(argv=(PROGRAM, "hold", job.raw_id))
 

@@ -23,6 +23,7 @@ from relance.domain.ledger_lines import line_of
 from relance.domain.ledgers import Entry
 from relance.domain.nodes import NodeChange, NodeSight
 from relance.domain.observations import SightReport, WatcherBatch
+from relance.domain.requests import RequestClaim, RequestReport
 from relance.domain.views import ClusterReport, JobView
 from relance.ports.backends import Assignments, Backend, Orders
 from relance.ports.clocks import Clock
@@ -103,6 +104,9 @@ class FusedScheduler:
 
     def cancel(self, job: JobView) -> Command:
         return self._inner.cancel(job)
+
+    def arm(self, job: JobView, *, allowed: bool) -> Command:
+        return self._inner.arm(job, allowed=allowed)
 
     def hold(self, job: JobView) -> Command:
         return self._inner.hold(job)
@@ -189,6 +193,14 @@ class FusedBackend:
     async def record_deed(self, deed: WatchdogDeed) -> None:
         with self._fuse.call(f"record deed {deed.state.value}"):
             await self._inner.record_deed(deed)
+
+    async def claim_request(self, claim: RequestClaim) -> ClaimReply:
+        with self._fuse.call("claim request"):
+            return await self._inner.claim_request(claim)
+
+    async def record_request(self, report: RequestReport) -> None:
+        with self._fuse.call(f"record request {report.end.value}"):
+            await self._inner.record_request(report)
 
     async def wait(self, after: int, timeout_s: float) -> int:
         if self._fuse.is_dead:

@@ -76,6 +76,7 @@ def joined(leader: JobView, others: Sequence[JobView], *, is_whole: bool) -> Job
         devices=_common([view.devices for view in every]),
         gpu_count=_sum([view.gpu_count for view in every]),
         requeue_allowed=leader.requeue_allowed,
+        arming=leader.arming,
         steps=_steps(every),
         somebody_at_work=_first(view.somebody_at_work for view in every),
         only_watched=leader.only_watched or _against(every, is_whole=is_whole),

@@ -15,15 +15,29 @@ LONG_QUEUE = 200
 """A queue of more jobs takes longer to read in full than at a glance, and one job of it by tables."""
 
 
-def only_watched(job: SlurmJob, own_wish: Wish, release: str) -> str:
+def only_watched(job: SlurmJob, own_wish: Wish, release: str, *, is_armable: bool = False) -> str:
     """Why a job of this kind is never restarted, with the remedy; empty when nothing speaks against it.
 
-    `own_wish` is the wish in the job's own comment: an array is not opted in by anything else.
+    `own_wish` is the wish in the job's own comment: an array is not opted in by anything else. `is_armable`: somebody
+    whose word counts wants it made one that may be requeued.
     """
-    return next((reason for reason in _reasons(job, own_wish, release) if reason), "")
+    return next((reason for reason in _reasons(job, own_wish, release, is_armable=is_armable) if reason), "")
 
 
-def _reasons(job: SlurmJob, own_wish: Wish, release: str) -> tuple[str, ...]:
+def arming(job: SlurmJob, own_wish: Wish, *, site_allows: bool) -> str:
+    """By whose word a job that may not be requeued may be made one that may; empty: by nobody's, or it may.
+
+    `site_allows`: the cluster requeues no job that does not ask for it (JobRequeue=0), and the site's setting
+    `arm_requeue_where_default` takes that for the reason of all its jobs.
+    """
+    if job.requeue is not False or job.is_batch is False:
+        return ""
+    if own_wish.arm_requeue:
+        return "its own comment asks for it"
+    return "the cluster's JobRequeue=0 is why it may not, and the site lets us change that" if site_allows else ""
+
+
+def _reasons(job: SlurmJob, own_wish: Wish, release: str, *, is_armable: bool) -> tuple[str, ...]:
     return (
         _bridge(job),
         _interactive(job),
@@ -31,7 +45,7 @@ def _reasons(job: SlurmJob, own_wish: Wish, release: str) -> tuple[str, ...]:
         _het(job),
         _licensed(job, release),
         _array(job, own_wish),
-        _refused(job),
+        "" if is_armable else _refused(job),
     )
 
 
@@ -84,7 +98,8 @@ def _refused(job: SlurmJob) -> str:
         return ""
     return (
         "it was submitted with --no-requeue (or JobRequeue=0): Slurm refuses to requeue it; while it runs, "
-        f"`scontrol update JobId={job.shown_id} Requeue=1` allows it, or submit it with --requeue"
+        f"`scontrol update JobId={job.shown_id} Requeue=1` allows it; or submit it with --requeue, or with "
+        "relance:act,arm_requeue in its --comment"
     )
 
 

@@ -36,6 +36,7 @@ class Told:
     log_notes: tuple[str, ...] = ()
     somebody_at_work: str | None = None
     only_watched: str = ""
+    arming: str = ""
 
 
 def job_view(job: SlurmJob, told: Told) -> JobView:
@@ -76,6 +77,7 @@ def job_view(job: SlurmJob, told: Told) -> JobView:
         gpu_count=_gpus(job.tres_allocated or job.tres_requested),
         reservation=job.reservation or "",
         requeue_allowed=job.requeue,
+        arming=told.arming,
         time_limit_s=job.time_limit_s,
         work_dir=job.work_dir or "",
         script_id=job.command or "",

@@ -1,4 +1,4 @@
-"""`SlurmScheduler`: the port to a real Slurm, by its own commands on this host and nothing else."""
+"""`SlurmScheduler`: the port to a real Slurm, by its own commands and nothing else."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ from relance.slurm.errors import UnknownJobError
 from relance.slurm.log_names import name_for
 from relance.slurm.parsing.jobs import pick_job
 from relance.slurm.records import AccountedJob, SlurmJob
+from relance.slurm.running import leave
 from relance.telemetry.schedulers import SchedulerMeter
 
 _PREPARED_S = 30.0
@@ -148,6 +149,9 @@ class SlurmScheduler:
         self._note_end(job)
         return orders.cancel(self._shown(job))
 
+    def arm(self, job: JobView, *, allowed: bool) -> Command:
+        return orders.arm(self._shown(job), allowed=allowed)
+
     def hold(self, job: JobView) -> Command:
         return orders.hold(self._shown(job))
 
@@ -205,6 +209,7 @@ class SlurmScheduler:
 
     async def close(self) -> None:
         self._wishes.close()
+        await leave(self._settings.commands)
 
     async def _know_site(self) -> Site:
         """The cluster, read now if it never was; whether there is accounting decides how jobs are told apart."""

@@ -27,12 +27,13 @@ class SlurmSettings:
     Attributes:
         cluster: The name under which it is known to us.
         commands: Where Slurm's commands are, and how they are started.
-        account: Name and uid of the user as which they run.
+        account: Name and uid of the user as which they run; None: the other side says so.
         partitions: Those that are served; empty: all.
         opted_in: Partitions whose jobs need no wish; None: all.
         opted_in_accounts: Accounts to which that is limited, too; None: any.
         watch_all: Whether jobs that nobody opted in are watched too.
         comment_forms: Forms of other engines' comments that are taken for wishes.
+        arm_where_default: Whether jobs that the cluster's JobRequeue=0 keeps from being requeued may be changed.
         rename_logs: Whether each restart gets a log of its own, where a restart may empty it.
         read_wish_files: Whether `.relance.yaml` is looked for in jobs' folders.
         poll_s: How often the queue is looked at.
@@ -45,12 +46,13 @@ class SlurmSettings:
 
     cluster: str
     commands: Commands = field(default_factory=Commands)
-    account: tuple[str, int] = field(default_factory=own_account)
+    account: tuple[str, int] | None = field(default_factory=own_account)
     partitions: tuple[str, ...] = ()
     opted_in: tuple[str, ...] | None = ()
     opted_in_accounts: tuple[str, ...] | None = None
     watch_all: bool = True
     comment_forms: tuple[str, ...] = ()
+    arm_where_default: bool = False
     rename_logs: bool = False
     read_wish_files: bool = True
     poll_s: float = 10.0

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from relance.controllers.slurm.attempts import FIRST_NOT_KNOWN, Attempts, Known
 from relance.controllers.slurm.hets import is_component, is_leader, joined, joined_past
-from relance.controllers.slurm.kinds import only_watched
+from relance.controllers.slurm.kinds import arming, only_watched
 from relance.controllers.slurm.logs import logs_of
 from relance.controllers.slurm.presences import somebody_at_work
 from relance.controllers.slurm.queues import Queue
@@ -99,7 +99,8 @@ class Views:
         known = self._attempts.known(raw_id)
         if known is None or known.first_submitted_at is None:
             return None
-        mark = (job, known, self._wishes.mark(job), self._at_work.get(raw_id), site.facts.release, site.rights)
+        mark = (job, known, self._wishes.mark(job), self._at_work.get(raw_id), site.facts.release, site.rights,
+                site.control.job_requeue)  # fmt: skip
         kept = self._made.get(raw_id)
         if kept is not None and all(one is other or one == other for one, other in zip(kept[0], mark, strict=True)):
             return kept[1]
@@ -126,6 +127,9 @@ class Views:
         wish = self._wishes.wish_of(job)
         paths, notes = logs_of(job, wish)
         restart_count, steps = self._at_work.get(str(job.job_id), (None, ()))
+        own_wish = self._wishes.own_wish(job)
+        site_arms = self._settings.arm_where_default and site.control.job_requeue is False
+        armed_by = arming(job, own_wish, site_allows=site_arms)
         # Steps are asked for while a job runs; of one that has ended they tell nothing any more.
         are_known = known.state is JobState.RUNNING and restart_count == job.restart_count
         told = Told(
@@ -138,7 +142,8 @@ class Views:
             somebody_at_work=somebody_at_work(job, steps if are_known else None),
             only_watched=self._not_served(job, site)
             or ("" if known.is_first_sure else FIRST_NOT_KNOWN)
-            or only_watched(job, self._wishes.own_wish(job), site.facts.release),
+            or only_watched(job, own_wish, site.facts.release, is_armable=bool(armed_by)),
+            arming=armed_by,
         )
         return job_view(job, told)
 
