@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.punishers import Deed, Hit, Punisher
+from bench.punishers import NODE_AWAY_S, Deed, Hit, Punisher
 from bench.queue_watches import QueueWatch
 from bench.rigs import NO_STORM
 from bench.sites import free_port
@@ -60,6 +60,7 @@ class Size:
     """How long after the last deed all jobs have to have finished."""
     seed: int
     first: tuple[Deed, ...] = ()
+    node_away_s: tuple[float, float] = NODE_AWAY_S
 
 
 @dataclass(slots=True, kw_only=True)
@@ -88,6 +89,7 @@ def chaos_site(cluster: RunningCluster, folder: Path, partition: str, database: 
         settings={"server": {"port": free_port(), **({"database": database} if database else {})}},
         end_running=frozenset(EndRunning),
         apart=True,
+        watchdog={"stage": "act", "every_s": 2.0},
     )
     site = SlurmSite(cluster, folder, setup, partition=partition)
     try:
@@ -102,7 +104,14 @@ def run(site: SlurmSite, size: Size) -> Record:
     begun = time.monotonic()
     jobs = dict(_submit(site, size, number) for number in range(size.jobs))
     ranks = dict.fromkeys(jobs, size.nodes_each)
-    punisher = Punisher(site=site, jobs=ranks, seed=size.seed, every_s=size.every_s, first=size.first)
+    punisher = Punisher(
+        site=site,
+        jobs=ranks,
+        seed=size.seed,
+        every_s=size.every_s,
+        first=size.first,
+        node_away_s=size.node_away_s,
+    )
     watch = QueueWatch(site.cluster, tuple(jobs))
     watch.start()
     record = Record(size=size, jobs=jobs, hits=punisher.hits, watch=watch)

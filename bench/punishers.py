@@ -29,11 +29,12 @@ class Deed(Enum):
     CONTROLLER = "controller"
     WATCHER = "watcher"
     SERVER = "server"
+    WATCHDOG = "watchdog"
 
     @property
     def is_role(self) -> bool:
         """Whether it is a process of Relance that is killed."""
-        return self in (Deed.CONTROLLER, Deed.WATCHER, Deed.SERVER)
+        return self in (Deed.CONTROLLER, Deed.WATCHER, Deed.SERVER, Deed.WATCHDOG)
 
 
 WEIGHTS: Mapping[Deed, float] = {
@@ -43,8 +44,10 @@ WEIGHTS: Mapping[Deed, float] = {
     Deed.CONTROLLER: 3,
     Deed.WATCHER: 2,
     Deed.SERVER: 2,
+    Deed.WATCHDOG: 1,
 }
-NODE_AWAY_S = (8.0, 40.0)
+NODE_AWAY_S = (8.0, 90.0)
+"""Some are back before Slurm has noticed, which then takes minutes to see that their jobs are gone."""
 SLURMD_AWAY_S = (0.5, 3.0)
 ROLE_AWAY_S = (0.2, 6.0)
 """A service manager starts a service again after a moment, sometimes a longer one."""
@@ -81,6 +84,7 @@ class Punisher:
         seed: What is drawn comes of it.
         every_s: Seconds between two deeds, on average.
         first: What is done first of all, in this order, so that a short run has each kind.
+        node_away_s: How long a lost node is away: the shortest and the longest time.
     """
 
     site: SlurmSite
@@ -88,6 +92,7 @@ class Punisher:
     seed: int
     every_s: float
     first: Sequence[Deed] = ()
+    node_away_s: tuple[float, float] = NODE_AWAY_S
     hits: list[Hit] = field(default_factory=list)
     _dice: random.Random = field(init=False)
     _next_s: float = 0.0
@@ -158,7 +163,7 @@ class Punisher:
         if not nodes:
             return False
         node = nodes[int(which * len(nodes))]
-        shortest, longest = NODE_AWAY_S if deed is Deed.NODE else SLURMD_AWAY_S
+        shortest, longest = self.node_away_s if deed is Deed.NODE else SLURMD_AWAY_S
         at = now()
         self.site.cluster.stop_node(node, and_its_jobs=deed is Deed.NODE)
         self._away.append(_Away(deed, node, at, time.monotonic() + shortest + length * (longest - shortest)))

@@ -34,6 +34,8 @@ class SlurmSetup:
     stage: Stage = Stage.ACT
     end_running: frozenset[EndRunning] = frozenset()
     apart: bool = False
+    watchdog: Mapping[str, object] | None = None
+    """The watchdog's rules for the cluster, and `every_s`; None: no watchdog."""
     account: str = ""
     """As whom Relance runs; empty: the cluster's operator."""
 
@@ -75,7 +77,11 @@ class SlurmSite(Site):
             CLUSTER,
             self.trainings,
             RelanceProcesses(
-                folder / "relance", settings, apart=setup.apart, account=account_of(account, self.python, environment)
+                folder / "relance",
+                settings,
+                apart=setup.apart,
+                account=account_of(account, self.python, environment),
+                watchdog=_watchdog(setup.watchdog),
             ),
         )
 
@@ -93,6 +99,13 @@ class SlurmSite(Site):
         """End the trainings and Relance."""
         self.stop_relance()
         self.trainings.stop()
+
+
+def _watchdog(rules: Mapping[str, object] | None) -> dict[str, object] | None:
+    if rules is None:
+        return None
+    of_cluster = {key: value for key, value in rules.items() if key != "every_s"}
+    return {"every_s": rules.get("every_s", 5.0), "clusters": [{"name": CLUSTER, **of_cluster}]}
 
 
 def _cache_of(user: User) -> str:

@@ -23,14 +23,25 @@ LONG = Size(
 SHORT = Size(
     jobs=4,
     nodes_each=2,
-    steps=160,
+    steps=120,
     step_s=0.25,
     checkpoint_every=10,
     punished_s=45.0,
-    every_s=4.0,
+    every_s=3.5,
     finish_s=300.0,
     seed=20261202,
-    first=(Deed.RANK, Deed.CONTROLLER, Deed.NODE, Deed.RANK, Deed.SERVER, Deed.WATCHER, Deed.RANK, Deed.SLURMD),
+    node_away_s=(40.0, 45.0),
+    first=(
+        Deed.NODE,
+        Deed.RANK,
+        Deed.CONTROLLER,
+        Deed.RANK,
+        Deed.SERVER,
+        Deed.WATCHER,
+        Deed.RANK,
+        Deed.SLURMD,
+        Deed.WATCHDOG,
+    ),
 )
 CPUS = 2
 """Of a node: two jobs share one."""
@@ -39,7 +50,7 @@ CPUS = 2
 def plan_of(size: Size) -> ClusterPlan:
     """A cluster on which all jobs run at once, and a few nodes more."""
     nodes = -(-size.jobs * size.nodes_each // CPUS)
-    return ClusterPlan(node_count=nodes + max(2, nodes // 5), cpus_per_node=CPUS)
+    return ClusterPlan(node_count=nodes + max(2, nodes // 5), cpus_per_node=CPUS, slurmd_timeout_s=20)
 
 
 def measure(*, quick: bool) -> Result:
@@ -70,8 +81,8 @@ def measure(*, quick: bool) -> Result:
         conditions=(
             f"{size.jobs} trainings of {size.nodes_each} ranks, {size.steps} steps of {size.step_s} s, a checkpoint "
             f"every {size.checkpoint_every}; a deed every {size.every_s:g} s on average for {size.punished_s:g} s, "
-            f"seed {size.seed}: ranks, nodes with all that runs there, slurmds alone, controller, watcher and server, "
-            "each its own process, brought back some seconds later; limits of restarts and storms raised, settle 1 s, "
-            "every consent to end what runs given"
+            f"seed {size.seed}: ranks, nodes with all that runs there, slurmds alone, and controller, watcher, "
+            "server and watchdog, each its own process, brought back some seconds later; limits of restarts and "
+            "storms raised, settle 1 s, every consent to end what runs given"
         ),
     )

@@ -12,7 +12,7 @@ from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 from relance.testing.other_users import OpenPython, User
@@ -26,6 +26,7 @@ _ANSWER_S = 2.0
 _READY = "/readyz"
 _OURS = "RELANCE_"
 _APART = ("server", "watcher", "controller")
+_WATCHDOG = "watchdog"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,10 +54,17 @@ class RelanceProcesses:
         settings: The settings, as they would be in the file; `state_dir` is added.
         apart: Whether server, watcher and controller are processes of their own.
         account: As whom they run; default: as whom we do.
+        watchdog: The watchdog's settings; None: there is none. `folder` of a cluster is set where it is missing.
     """
 
     def __init__(
-        self, folder: Path, settings: Mapping[str, object], *, apart: bool = False, account: Account | None = None
+        self,
+        folder: Path,
+        settings: Mapping[str, object],
+        *,
+        apart: bool = False,
+        account: Account | None = None,
+        watchdog: Mapping[str, Any] | None = None,
     ) -> None:
         self.folder = folder
         self.state_dir = folder / "state"
@@ -64,6 +72,7 @@ class RelanceProcesses:
         self.apart = apart
         self._settings = {"state_dir": str(self.state_dir), **settings}
         self._account = account or _own_account()
+        self._watchdog = watchdog
         self._running: dict[str, Running] = {}
 
     def __enter__(self) -> Self:
@@ -99,6 +108,9 @@ class RelanceProcesses:
         self.config.write_text(json.dumps(self._settings, indent=2), encoding="utf-8")  # JSON is YAML
         for role in _APART if self.apart else ("up",):
             self.start_role(role)
+        if self._watchdog is not None:
+            self._watchdog_file.write_text(json.dumps(self._watchdog_settings()), encoding="utf-8")
+            self.start_role(_WATCHDOG)
 
     def start_role(self, role: str, *, wait: bool = True) -> Running:
         """Start one role, anew if it ran before; with `wait`, return when a server answers. Raises ProcessFailedError.
@@ -109,7 +121,7 @@ class RelanceProcesses:
             (self.state_dir / _SERVER_FILE).unlink(missing_ok=True)
         program = Program(
             name=f"relance {role}",
-            argv=[self._account.python, "-m", "relance", role, "--config", str(self.config)],
+            argv=[self._account.python, "-m", *self._words(role)],
             log=self.folder / f"{role}.log",
             env=self._account.environment,
             identity=self._account.user.identity() if self._account.user is not None else {},
@@ -138,6 +150,22 @@ class RelanceProcesses:
         """End all roles at once, as a crash does."""
         for running in reversed(self._running.values()):
             running.kill()
+
+    @property
+    def _watchdog_file(self) -> Path:
+        return self.folder / "watchdog.json"
+
+    def _words(self, role: str) -> tuple[str, ...]:
+        if role == _WATCHDOG:
+            return ("relance.watchdog", str(self._watchdog_file))
+        return ("relance", role, "--config", str(self.config))
+
+    def _watchdog_settings(self) -> dict[str, Any]:
+        given = dict(self._watchdog or {})
+        clusters = [
+            {"folder": str(self.state_dir / "controllers" / each["name"]), **each} for each in given["clusters"]
+        ]
+        return {**given, "clusters": clusters}
 
     def _answers(self) -> bool:
         try:

@@ -24,7 +24,7 @@ from relance.simulation.private_slurm.layouts import Layout
 from relance.simulation.private_slurm.leftovers import kill_jobs_on
 from relance.simulation.private_slurm.plans import ClusterPlan
 from relance.simulation.private_slurm.programs import Programs
-from relance.simulation.private_slurm.starting import node_states, start_and_wait, wait_until_answering
+from relance.simulation.private_slurm.starting import node_states, start_again, start_and_wait, wait_until_answering
 
 _STOP_LIMIT_S = 30.0
 _LOG_LINES = 30
@@ -253,6 +253,18 @@ class RunningCluster:
         """
         if self._daemons.pid("slurmdbd") is None:
             start_and_wait(self._daemons, "slurmdbd", self.ports)
+
+    def kill_daemon(self, name: str) -> None:
+        """Kill any one daemon by its name in `pids`, as a crash does; jobs and their steps run on."""
+        self._daemons.kill(name)
+
+    def start_daemon(self, name: str) -> None:
+        """Start a daemon again, if it does not run, and wait until it can be spoken with.
+
+        Raises:
+            PrivateSlurmError: It did not come up.
+        """
+        start_again(self._daemons, name, self.ports)
 
     def logs(self, *daemons: str) -> str:
         """The ends of the daemons' logs, of all daemons by default, for the diagnosis of a failure."""

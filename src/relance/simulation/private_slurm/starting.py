@@ -39,6 +39,22 @@ def check_machine(plan: ClusterPlan) -> None:
     Programs(prefix=plan.prefix).check()
 
 
+def start_again(daemons: Daemons, name: str, ports: Mapping[str, int]) -> None:
+    """Start any one daemon of a cluster that runs, and wait until it can be spoken with; nothing when it runs.
+
+    Raises:
+        DaemonFailedError: It did not come up.
+    """
+    if daemons.pid(name) is not None:
+        return
+    sockets = {"munged": daemons.layout.munge_socket, "mariadbd": daemons.layout.database_socket}
+    if name in sockets:
+        daemons.start(name)
+        daemons.wait_until(name, lambda: _accepts(sockets[name]), time_limit_s=READY_WITHIN_S)
+    else:
+        start_and_wait(daemons, name, ports)
+
+
 def start_daemons(layout: Layout, plan: ClusterPlan, ports: Mapping[str, int]) -> None:
     """Start everything in an empty layout and wait until all nodes answer. The users must be there.
 
