@@ -53,6 +53,8 @@ def show_job(screen: Screen, story: JobStory) -> None:
     show_opinions(screen, story.opinions)
     screen.fact("what next", answers.next, "busy" if row.incident_id else "")
     screen.fact("stage", f"{row.stage.stage.value} ({'; '.join(row.stage.why)})")
+    for gate in story.closed:
+        screen.fact("gate closed", gate)
     for note in story.notes:
         screen.fact("note", note)
 
@@ -120,7 +122,7 @@ def show_opinions(screen: Screen, opinions: tuple[Opinion, ...]) -> None:
 
 def _guard(screen: Screen, guard: Guard) -> None:
     answer = guard.answer
-    screen.line(f"  {glyph(answer)} {wordings.name(guard.name)}: {guard.reason}", tone(answer))
+    screen.line(f"  {glyph(answer)} {wordings.name(guard.name)}: {wordings.opening(guard)}", tone(answer))
 
 
 def _milestones(screen: Screen, story: IncidentStory) -> None:

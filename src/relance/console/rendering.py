@@ -49,6 +49,7 @@ _environment.filters.update(
     stamp=_stamp,
     iso=_iso,
     words=wordings.name,
+    opening=wordings.opening,
     opinion=wordings.opinion,
     upfirst=_upfirst,
     duration=wordings.duration,

@@ -16,7 +16,7 @@ from relance.controlling.beginnings import Beginnings
 from relance.controlling.deeds import Deeds
 from relance.controlling.evidence_runs import EvidenceRuns, RunSettings
 from relance.controlling.leases import HeldLease, renewed
-from relance.controlling.leaves import Standing, leave_to_send
+from relance.controlling.leaves import Standing, leave_to_send, why_nothing_is_begun
 from relance.controlling.ledger import Ledger, LedgerUnusableError
 from relance.controlling.moves import Leave, Transaction
 from relance.controlling.paces import COMMAND_LIMIT_S, ControllerSettings
@@ -128,7 +128,8 @@ class Controller:
     async def _look_and_report(self) -> None:
         self._ledger.beat()
         try:
-            report = await self._sight.look((*self.alarms.values(), *self._ledger.problems))
+            problems = (*self.alarms.values(), *self._ledger.problems)
+            report = await self._sight.look(problems, why_nothing_is_begun(self.standing()))
         except SchedulerSilentError as error:
             self._alarm("scheduler", f"the scheduler does not answer: {error}")
             return

@@ -47,14 +47,19 @@ def why_not_claimed(order: Order, effect: Effect, standing: Standing) -> str:
         f"the site does not consent to ending a running attempt for {kind.value}"
         if kind is not None and kind not in stage.end_running
         else "",
-        standing.stop,
-        f"the server does not have {standing.unreported} steps of what has begun yet"
-        if standing.unreported >= standing.most_unreported
-        else "",
-        f"{standing.running} transactions are under way" if standing.running >= standing.most_running else "",
+        why_nothing_is_begun(standing),
         _lease_against(standing),
     )
     return next((reason for reason in reasons if reason), "")
+
+
+def why_nothing_is_begun(standing: Standing) -> str:
+    """Why this controller begins nothing new, whatever the order and the lease; empty when it may."""
+    if standing.stop:
+        return standing.stop
+    if standing.unreported >= standing.most_unreported:
+        return f"the server does not have {standing.unreported} steps of what has begun yet"
+    return f"{standing.running} transactions are under way" if standing.running >= standing.most_running else ""
 
 
 def leave_to_send(transaction: Transaction, standing: Standing, orders: Orders | None) -> tuple[Leave, str]:

@@ -40,13 +40,20 @@ class Sight:
         self._said_s: dict[_Said, float] = {}
         self._read_s: dict[str, float] = {}
 
-    async def look(self, problems: Iterable[str] = ()) -> ClusterReport:
-        """One whole look, to be reported; jobs keep the dependency they showed. Raises SchedulerSilentError."""
+    async def look(self, problems: Iterable[str] = (), begins_nothing: str = "") -> ClusterReport:
+        """One whole look, to be reported; jobs keep the dependency they showed. Raises SchedulerSilentError.
+
+        `begins_nothing` says why this controller begins nothing, if it does not.
+        """
         begun_s = self._clock.monotonic()
         seen = await self.look_for_copies()
         self._sequence += 1
         self.report = replace(
-            seen, session=self._session, sequence=self._sequence, problems=(*seen.problems, *problems)
+            seen,
+            session=self._session,
+            sequence=self._sequence,
+            problems=(*seen.problems, *problems),
+            begins_nothing=begins_nothing,
         )
         self._looked_s = begun_s
         return self.report

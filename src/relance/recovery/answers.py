@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from relance.attribution import faults_sentence
@@ -21,7 +21,7 @@ from relance.domain.verdicts import Verdict
 from relance.domain.views import ClusterReport, JobState, JobView
 from relance.recovery import wordings
 from relance.recovery.collecting import silence_shown
-from relance.recovery.gatings import Standpoint, waits_for
+from relance.recovery.gatings import Around, Standpoint, waits_for
 from relance.recovery.ordering import job_stage
 from relance.recovery.queued import queued
 from relance.recovery.sites import ClusterRules
@@ -42,6 +42,8 @@ class JobFacts:
     now: datetime
     coverage: tuple[Coverage, ...] = ()
     """What the watcher sees of the current attempt's logs."""
+    around: Around = field(default_factory=Around)
+    """What the gates ask about the cluster."""
 
     @property
     def state(self) -> JobState:
@@ -82,6 +84,7 @@ class JobFacts:
             rules=self.rules,
             report=self.report,
             now=self.now,
+            around=self.around,
         )
 
 

@@ -11,7 +11,8 @@ from relance.domain.quiet_hours import quiet_now
 from relance.domain.records import JobRecord
 from relance.domain.stages import EffectiveStage, Stage
 from relance.domain.views import ClusterReport
-from relance.policy import GateQuestion, LeaseSeen, gates
+from relance.policy import GateQuestion, LeaseSeen
+from relance.policy import gates as asked_gates
 from relance.recovery import wordings
 from relance.recovery.ordering import standing, switch
 from relance.recovery.sites import ClusterRules
@@ -49,7 +50,7 @@ def gates_of(standpoint: Standpoint) -> tuple[Guard, ...]:
     rules, around = standpoint.rules, standpoint.around
     if incident.advice is None:
         return ()
-    return gates(
+    return asked_gates(
         GateQuestion(
             advice=incident.advice,
             stage=standpoint.stage,
@@ -78,13 +79,9 @@ def closed_gates(standpoint: Standpoint) -> tuple[Guard, ...]:
     )
 
 
-def opening(gate: Guard, now: datetime) -> str:
-    """The sentence of a closed gate or guard, with the time at which it opens by itself, where that is known."""
-    if gate.ask_again_at is None or gate.ask_again_at <= now:
-        return gate.reason
-    if f"{gate.ask_again_at:%H:%M}" in gate.reason:
-        return gate.reason  # it says so itself
-    return f"{gate.reason}; it opens by itself at {wordings.moment(gate.ask_again_at, now)}"
+def closed(standpoint: Standpoint) -> tuple[str, ...]:
+    """In words, each gate that is not open, with the time at which it opens by itself, where that is known."""
+    return tuple(f"{wordings.name(gate.name)}: {wordings.opening(gate)}" for gate in closed_gates(standpoint))
 
 
 def why_not_approvable(standpoint: Standpoint) -> str:
@@ -120,5 +117,5 @@ def waits_for(standpoint: Standpoint) -> str:
         return (blocking[0] if blocking else "a guard") + (again if advice.decide_again_at else "")
     if not advice.may_begin:
         return ""
-    closed = closed_gates(standpoint)
-    return opening(closed[0], standpoint.now) if closed else "the controller"
+    gates = closed_gates(standpoint)
+    return wordings.opening(gates[0]) if gates else "the controller"

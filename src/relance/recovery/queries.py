@@ -9,6 +9,7 @@ from datetime import datetime
 from relance.domain.keys import AttemptKey, JobKey
 from relance.domain.progress import Progress
 from relance.domain.records import ClusterRecord, JobRecord
+from relance.domain.recoveries import recoveries_under_way
 from relance.domain.streams import Stream
 from relance.domain.trials import is_trial
 from relance.domain.views import ClusterReport, JobView
@@ -17,6 +18,7 @@ from relance.ports.histories import History
 from relance.recovery import figures, storytelling, subjects, tables
 from relance.recovery.answers import JobFacts, first_quote
 from relance.recovery.banners import Banner, banner
+from relance.recovery.gatings import Around
 from relance.recovery.job_checks import JobCheck, job_check
 from relance.recovery.live import Live
 from relance.recovery.owning import is_own
@@ -25,8 +27,10 @@ from relance.recovery.proving.reports import proofs
 from relance.recovery.proving.values import Proofs
 from relance.recovery.rows import AdviceRow, HistoryRow, IncidentItem, JobRow, JobStage, NodeRow, StageRow
 from relance.recovery.sites import Site
+from relance.recovery.standings import lease_seen
 from relance.recovery.stories import IncidentStory, JobStory
 
+_OPEN = 10_000
 MOST_ROWS = 1000
 """No list is longer than this; the history feed is read in pages."""
 
@@ -181,6 +185,7 @@ class _Look:
         self._clusters: dict[str, ClusterRecord] = {}
         self._reports: dict[str, ClusterReport | None] = {}
         self._views: dict[str, dict[JobKey, JobView]] = {}
+        self._arounds: dict[str, Around] = {}
 
     async def facts(self, record: JobRecord, *, newest_only: bool = False) -> JobFacts:
         """All that is known of a job.
@@ -196,6 +201,7 @@ class _Look:
             rules=self._site.rules(cluster),
             progress={},
             now=self.now,
+            around=await self._around(cluster),
         )
         earlier = () if newest_only else (item.attempt for item in record.attempts)
         coverage = self._live.coverage.get(facts.current, ()) if self._live else ()
@@ -207,6 +213,18 @@ class _Look:
             record = (await self._history.load(Stream.of_cluster(name))).record
             self._clusters[name] = record if isinstance(record, ClusterRecord) else ClusterRecord(cluster=name)
         return self._clusters[name]
+
+    async def _around(self, cluster: str) -> Around:
+        """What the gates ask about a cluster; of its lease and controller this process knows only beside its agents."""
+        if cluster not in self._arounds:
+            rows = await self._history.incidents(open_only=True, cluster=cluster, limit=_OPEN)
+            report = await self.report(cluster)
+            self._arounds[cluster] = Around(
+                lease=lease_seen(self._live.leases.get(cluster) if self._live else None, self.now),
+                stopped=self._live.stopped_on(cluster) if self._live else report.begins_nothing if report else "",
+                recoveries=recoveries_under_way(row.incident for row in rows),
+            )
+        return self._arounds[cluster]
 
     async def report(self, cluster: str) -> ClusterReport | None:
         """The newest look at a cluster."""

@@ -94,6 +94,8 @@ class AdviceRow:
     needs_approval: bool
     effect_digest: str
     waits_for: str
+    closed: tuple[str, ...] = ()
+    """The gates that are not open, in words, each with when it opens by itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

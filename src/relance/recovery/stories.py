@@ -78,6 +78,8 @@ class JobStory:
     alarm: str
     notes: tuple[str, ...]
     """What was clipped, ignored or broken in the job's own settings, and what people said or switched."""
+    closed: tuple[str, ...] = ()
+    """The gates that keep the advice in force from being carried out, each with when it opens by itself."""
     attempts: tuple[AttemptRecord, ...]
     incidents: tuple[IncidentItem, ...]
     """Newest first."""

@@ -10,11 +10,11 @@ from relance.domain.advice import Command, Effect
 from relance.domain.clocks import Milestones, Stamp, seconds_between
 from relance.domain.collecting_events import Collecting
 from relance.domain.findings import Coverage, Finding, FindingKind, Sight
-from relance.domain.incidents import Incident
+from relance.domain.incidents import Incident, IncidentState
 from relance.domain.streams import Recorded
 from relance.recovery import wordings
 from relance.recovery.answers import JobFacts, alarm, fault, first_quote, five_answers, next_of
-from relance.recovery.gatings import gates_of, why_not_approvable
+from relance.recovery.gatings import closed, gates_of, why_not_approvable
 from relance.recovery.ordering import switch
 from relance.recovery.situations import findings_of
 from relance.recovery.stories import Entry, IncidentStory, JobStory, MilestoneLine, Quote, quote_of
@@ -51,9 +51,19 @@ def job_story(facts: JobFacts, recorded: tuple[Recorded, ...]) -> JobStory:
         quote=first_quote(incident.verdict) if incident else None,
         alarm=alarm(facts, did_not_resume=FindingKind.DID_NOT_RESUME in kinds),
         notes=_notes(facts),
+        closed=_closed(facts),
         attempts=facts.record.attempts,
         incidents=tuple(incident_of(facts, item) for item in reversed(facts.record.incidents)),
     )
+
+
+def _closed(facts: JobFacts) -> tuple[str, ...]:
+    """What keeps the advice on the open incident, where it asks for something."""
+    incident = facts.record.open_incident
+    if incident is None or incident.state is not IncidentState.ADVISED or incident.advice is None:
+        return ()
+    asks = incident.advice.may_begin or (incident.advice.hold and incident.advice.action.restarts)
+    return closed(facts.standpoint(incident)) if asks else ()
 
 
 def incident_story(facts: JobFacts, incident: Incident, recorded: tuple[Recorded, ...]) -> IncidentStory:

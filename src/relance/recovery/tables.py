@@ -12,7 +12,7 @@ from relance.domain.views import ClusterReport, NodeState, NodeView
 from relance.ports.histories import IncidentRow
 from relance.recovery import wordings
 from relance.recovery.answers import JobFacts, headline, next_of
-from relance.recovery.gatings import waits_for, why_not_approvable
+from relance.recovery.gatings import closed, waits_for, why_not_approvable
 from relance.recovery.rows import AdviceRow, HistoryRow, IncidentItem, JobRow, NodeRow, StageRow
 from relance.recovery.tellings import told
 
@@ -108,6 +108,7 @@ def advice_row(facts: JobFacts, incident: Incident) -> AdviceRow | None:
         needs_approval=incident.approval is None and not why_not_approvable(standpoint),
         effect_digest=incident.effect.digest if incident.effect else "",
         waits_for=waits_for(standpoint),
+        closed=closed(standpoint),
     )
 
 

@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Sequence
 from datetime import UTC, datetime, tzinfo
 
-from relance.domain.advice import ActionKind, Advice
+from relance.domain.advice import ActionKind, Advice, Answer, Guard
 from relance.domain.deeds import DeedState, WatchdogDeed
 from relance.domain.faults import FaultDomain, Remedy
 from relance.domain.ledgers import Verb
@@ -60,6 +60,17 @@ def deed(told: WatchdogDeed) -> str:
     is_release = told.verb is Verb.RELEASE
     number = (told.restart_count if is_release else told.attempt.restart_count) + 1
     return _DEEDS[told.state].format(did="released" if is_release else "restarted", number=number)
+
+
+def opening(guard: Guard) -> str:
+    """The sentence of a guard or gate, with the time at which a no may change by itself, where that is known."""
+    at = guard.ask_again_at
+    if guard.answer is Answer.YES or at is None:
+        return guard.reason
+    at = at.astimezone(UTC)
+    if f"{at:%H:%M}" in guard.reason:
+        return guard.reason  # it says so itself
+    return f"{guard.reason}; by itself at {at:%Y-%m-%d %H:%M:%S UTC}"
 
 
 def moment(at: datetime | None, now: datetime) -> str:
