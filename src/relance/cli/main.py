@@ -28,6 +28,7 @@ VERBS = {
     "check": ("relance.cli.checks:check", "Say what Relance sees of a job, lacks on a cluster, or gets as signals."),
     "banner": ("relance.cli.banner:banner", "Print why a job was restarted, for the site's TaskProlog."),
     "canary": ("relance.cli.canary:canary", "Prove on your cluster what Relance makes of jobs that fail on purpose."),
+    "runbook": ("relance.cli.runbooks:runbook", "Say what an alarm means, where to look, and what to do."),
     "mode": ("relance.cli.modes:mode", "Show or set how far Relance may go."),
     "storm": ("relance.cli.decisions:storm", "End a storm by hand."),
     "token": ("relance.cli.tokens:token", "Give and revoke tokens."),
