@@ -12,6 +12,7 @@ from pathlib import Path
 from relance.controllers.slurm import SlurmScheduler, SlurmSettings
 from relance.domain.views import JobView
 from relance.ports.clocks import Clock, SystemClock
+from relance.simulation.private_slurm import RunningCluster
 from relance.slurm.running import Commands
 from tests.components.slurm import LeasedNodes
 
@@ -20,10 +21,19 @@ OPERATOR, OWNER = "relance", "owner1"
 SCRIPT = '#!/bin/sh\nwhile [ ! -e "$1" ]; do sleep 0.05; done\nexit "$(cat "$1")"\n'
 
 
+Way = Callable[[Path, RunningCluster], Commands]
+"""How the commands of a cluster are run otherwise than here, given its slurm.conf."""
+
+
+def bin_dir(cluster: RunningCluster) -> str | None:
+    """Where the commands of a cluster are; None: on PATH."""
+    return f"{cluster.plan.prefix}/bin" if cluster.plan.prefix else None
+
+
 class SlurmBench:
     """Four nodes of a private cluster, and the adapter as the operator."""
 
-    def __init__(self, lease: LeasedNodes, folder: Path) -> None:
+    def __init__(self, lease: LeasedNodes, folder: Path, way: Way | None = None) -> None:
         cluster = lease.cluster
         self.clock: Clock = SystemClock()
         self.rest_s = 1.1
@@ -34,6 +44,7 @@ class SlurmBench:
         self.cluster = cluster
         self._conf = folder / "slurm.conf"
         self._conf.write_text(Path(cluster.slurm_conf).read_text())
+        self._way = way(self._conf, cluster) if way is not None else None
         self.scheduler = self.adapter()
         self._work = cluster.work_dir(OWNER)
         self._script = self._work / f"{folder.name}.sh"
@@ -43,12 +54,13 @@ class SlurmBench:
 
     def adapter(self) -> SlurmScheduler:
         """An adapter that knows nothing yet."""
-        bin_dir = f"{self.cluster.plan.prefix}/bin" if self.cluster.plan.prefix else None
         as_operator = tuple(self.cluster.argv_as(OPERATOR, []))
+        here = Commands(bin_dir=bin_dir(self.cluster), slurm_conf=str(self._conf), prefix=as_operator)
         settings = SlurmSettings(
             cluster=self.cluster.plan.cluster_name,
-            commands=Commands(bin_dir=bin_dir, slurm_conf=str(self._conf), prefix=as_operator),
-            account=(OPERATOR, pwd.getpwnam(OPERATOR).pw_uid),
+            commands=self._way or here,
+            # Another host or container says by itself who we are there.
+            account=(OPERATOR, pwd.getpwnam(OPERATOR).pw_uid) if self._way is None else None,
             partitions=(self.partition,),
             poll_s=0.5,
         )
@@ -109,11 +121,11 @@ class SlurmBench:
 
 
 @asynccontextmanager
-async def slurm_bench(lease: LeasedNodes) -> AsyncIterator[SlurmBench]:
-    """A bench on leased nodes."""
+async def slurm_bench(lease: LeasedNodes, way: Way | None = None) -> AsyncIterator[SlurmBench]:
+    """A bench on leased nodes; its commands are run here, or another way."""
     folder = Path(lease.cluster.folder) / "benches" / lease.partition
     folder.mkdir(parents=True)
-    bench = SlurmBench(lease, folder)
+    bench = SlurmBench(lease, folder, way)
     try:
         yield bench
     finally:

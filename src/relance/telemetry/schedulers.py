@@ -30,6 +30,12 @@ _interval = Gauge(
     ["cluster", "kind"],
     registry=PROCESS_METRICS,
 )
+_token_left = Gauge(
+    "relance_scheduler_token_left_seconds",
+    "How long the token for the scheduler is still good; negative: it has expired",
+    ["cluster"],
+    registry=PROCESS_METRICS,
+)
 _waited = Counter(
     "relance_scheduler_waited_seconds", "Time that commands waited for their budget", ["cluster"],
     registry=PROCESS_METRICS,
@@ -53,6 +59,10 @@ class SchedulerMeter:
     def interval(self, kind: str, seconds: float) -> None:
         """The interval that commands of this kind keep now."""
         _interval.labels(self._cluster, kind).set(seconds)
+
+    def token_left(self, seconds: float) -> None:
+        """The token for the scheduler is good for so long."""
+        _token_left.labels(self._cluster).set(seconds)
 
     def waited(self, seconds: float) -> None:
         """A command waited for its budget."""

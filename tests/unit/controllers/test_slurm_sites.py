@@ -9,7 +9,9 @@ import pytest
 
 from relance.controllers.slurm.questions import Questions
 from relance.controllers.slurm.sites import SiteReader
+from relance.controllers.slurm.ways import Way
 from relance.slurm.parsing.settings import parse_settings
+from relance.slurm.running import Commands
 from relance.slurm.site_records import ControlFacts, Reservation, SlurmNode
 from relance.telemetry.schedulers import SchedulerMeter
 from relance.testing.manual_clocks import ManualClock
@@ -24,6 +26,7 @@ class _Answers:
     def __init__(self, line: bytes) -> None:
         self.line = line
         self.asked = 0
+        self.way = Way(Commands(), ManualClock(), SchedulerMeter("alpha"))
 
     async def nodes(self, *, urgent: bool) -> tuple[SlurmNode, ...]:
         return ()

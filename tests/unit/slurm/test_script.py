@@ -121,7 +121,7 @@ DRAWN: Mapping[str, st.SearchStrategy[str]] = {
 }
 HOSTILE = (
     "-M", "--clusters=other", "-Mother", "all", "State=DOWN", "NodeName=gpu001", "SuspendProgram=/bin/sh", "12\n13",
-    "1 2", "--", "", "$(id)", "`id`", ";", "shutdown", "--uid=0", "JobId=1", "UserId=0", "-o", "@file", "Users=mallory",
+    "1 2", "--", "", "$(id)", "`id`", ";", "shutdown", "--uid=0", "JobId=1,2", "UserId=0", "-o", "@file", "Users=ada",
     "x" * 300_000, "\uff11\uff12", "12\u2028", "a\x00b",
 )  # fmt: skip
 

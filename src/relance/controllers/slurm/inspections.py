@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from relance.controllers.slurm import rights as rights_of
+from relance.controllers.slurm.accesses import accesses
 from relance.controllers.slurm.budgets import SLOW_S
 from relance.controllers.slurm.fitness import Fitness, Level, Rights, fitness
 from relance.controllers.slurm.kinds import shows_all_for_one
@@ -28,7 +29,7 @@ from relance.slurm.parsing.glances import Glance, parse_glances
 from relance.slurm.parsing.jobs import parse_some_jobs
 from relance.slurm.parsing.replies import checked
 from relance.slurm.parsing.settings import parse_federation, parse_settings
-from relance.slurm.running import new_mark, run
+from relance.slurm.running import leave, new_mark, run
 from relance.slurm.site_records import ControlFacts
 
 _T = TypeVar("_T")
@@ -60,25 +61,38 @@ class _Asker:
     settings: SlurmSettings
     walls: dict[str, float] = field(default_factory=dict)
     seen: tuple[Glance, ...] = ()
+    account: tuple[str, int] | None = None
 
     async def ask(self, argv: Sequence[str], parse: Callable[[bytes], _T]) -> _T:
         """The answer. Raises SlurmError."""
         output = await run(self.settings.commands, argv, time_limit_s=ANSWER_S)
+        self.account = output.account or self.account
         self.walls[" ".join(argv[:2]) if argv[0] == "scontrol" else argv[0]] = output.wall_s
         return parse(checked(output))
 
 
 async def inspect(settings: SlurmSettings, log_roots: tuple[Path, ...], clock: Clock, munge: Munge) -> Inspection:
-    """Ask the cluster what it is, as the account that this process runs as; nothing is changed."""
-    user, uid = settings.account
+    """Ask the cluster what it is, as the account that its commands run as; nothing is changed."""
+    try:
+        return await _inspect(settings, log_roots, clock, munge)
+    finally:
+        await leave(settings.commands)
+
+
+async def _inspect(settings: SlurmSettings, log_roots: tuple[Path, ...], clock: Clock, munge: Munge) -> Inspection:
     asker = _Asker(settings)
+    ways = await accesses(settings.commands, clock)
     try:
         facts = await asker.ask(commands.settings(), parse_settings)
     except SlurmError as error:
-        return Inspection(release="", account=user, findings=(_unanswered(str(error)),))
+        user, _ = settings.account or asker.account or ("", 0)
+        is_reached = all(each.level.allows_observe for each in ways)
+        findings = (*ways, _unanswered(str(error))) if is_reached else ways
+        return Inspection(release="", account=user, findings=findings)
+    user, uid = settings.account or asker.account or ("", -1)
     facts = replace(facts, federation=await _federation(asker))
     rights = await _rights(asker, user, uid)
-    found = [*fitness(facts, rights), refused_commands(facts, rights)]
+    found = [*ways, *fitness(facts, rights), refused_commands(facts, rights)]
     asked_at = clock.now()
     counts = await _counts(asker)
     found.append(skew(time_of(counts), asked_at, clock.now()))

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from relance.controllers.slurm.budgets import Budget
+from relance.controllers.slurm.ways import Way, silent
 from relance.ports.clocks import Clock
 from relance.ports.schedulers import JobGoneError, SchedulerRefusedError, SchedulerSilentError
 from relance.slurm import commands
@@ -21,7 +22,7 @@ from relance.slurm.parsing.settings import parse_federation, parse_settings
 from relance.slurm.parsing.sites import parse_nodes, parse_reservations
 from relance.slurm.parsing.steps import parse_steps
 from relance.slurm.records import AccountedJob, SlurmJob, SlurmStep
-from relance.slurm.running import Commands, new_mark, run
+from relance.slurm.running import Commands, Output, new_mark, run
 from relance.slurm.site_records import ControlFacts, Reservation, SlurmNode
 from relance.telemetry.schedulers import SchedulerMeter
 
@@ -42,6 +43,7 @@ class Questions:
 
     def __init__(self, runner: Commands, clock: Clock, meter: SchedulerMeter, *, per_minute: float) -> None:
         """Take how commands are run, and how many may be run in a minute outside transactions."""
+        self.way = Way(runner, clock, meter)
         self._runner = runner
         self._clock = clock
         self._meter = meter
@@ -130,7 +132,7 @@ class Questions:
     async def change(self, argv: Sequence[str], time_limit_s: float) -> None:
         """Have something changed. Raises SchedulerRefusedError and JobGoneError too."""
         self._all.note()
-        output = await run(self._runner, argv, time_limit_s=time_limit_s)
+        output = await self._run(argv, time_limit_s)
         try:
             checked(output)
         except SlurmError as error:
@@ -139,8 +141,15 @@ class Questions:
                 raise JobGoneError(str(error)) from error
             if isinstance(error, RefusedError):
                 raise SchedulerRefusedError(error.text or str(error)) from error
-            raise SchedulerSilentError(str(error)) from error
+            raise silent(error) from error
         self._meter.asked("change", output.wall_s, failed=False)
+
+    async def _run(self, argv: Sequence[str], time_limit_s: float) -> Output:
+        """Run a command. Raises SchedulerUnreachedError where what it needs is known to be missing."""
+        self.way.check()
+        output = await run(self._runner, argv, time_limit_s=time_limit_s)
+        self.way.note(output)
+        return output
 
     async def _numbers_attempts(self) -> bool:
         """Whether accounting shows the number of each attempt; the command itself is asked, once."""
@@ -165,7 +174,7 @@ class Questions:
         return await self._answer(kind, argv, parse)
 
     async def _answer(self, kind: str, argv: Sequence[str], parse: Callable[[bytes], _T]) -> _T:
-        output = await run(self._runner, argv, time_limit_s=ANSWER_S)
+        output = await self._run(argv, ANSWER_S)
         is_answered = False
         try:
             shown = checked(output)
@@ -176,7 +185,7 @@ class Questions:
             raise JobGoneError(str(error)) from error
         except SlurmError as error:
             # A question that is refused is one that was not answered.
-            raise SchedulerSilentError(str(error)) from error
+            raise silent(error) from error
         finally:
             self._meter.asked(kind, output.wall_s, failed=not is_answered)
         return answer

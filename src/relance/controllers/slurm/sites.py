@@ -47,13 +47,13 @@ class SiteReader:
     """Keeps what was read for as long as it is good."""
 
     def __init__(
-        self, questions: Questions, clock: Clock, meter: SchedulerMeter, *, account: tuple[str, int],
+        self, questions: Questions, clock: Clock, meter: SchedulerMeter, *, account: tuple[str, int] | None,
         intervals_s: tuple[float, float],
     ) -> None:  # fmt: skip
-        """Take our account (name and uid), and the intervals of nodes and of settings."""
+        """Take our account (name and uid; None: the other side says so), and the intervals of nodes and of settings."""
         self._questions = questions
         self._clock = clock
-        self._user, self._uid = account
+        self._account = account
         nodes_s, settings_s = intervals_s
         self._nodes_due = Interval("nodes", nodes_s, meter)
         self._settings_due = Interval("settings", settings_s, meter)
@@ -88,12 +88,12 @@ class SiteReader:
         problems = [text for text in await asyncio.gather(*asked) if text]
         control, rights = self._control, self._rights
         if control is None or rights is None or self._nodes is None:
-            raise SchedulerSilentError("; ".join(problems) or "the cluster's settings are not known yet")
+            raise self._questions.way.failure("; ".join(problems) or "the cluster's settings are not known yet")
         age_s = self._clock.monotonic() - self._nodes_s
         is_stale = age_s > _STALE_INTERVALS * self._nodes_due.seconds
         return Site(
             control=control,
-            facts=facts_of(control, rights),
+            facts=replace(facts_of(control, rights), impairments=self._questions.way.impairments()),
             rights=rights,
             nodes=() if is_stale else self._nodes,
             windows=self._windows,
@@ -162,15 +162,19 @@ class SiteReader:
         if not self._rights_due.is_due(begun_s):
             return ""
         self._rights_s = begun_s
+        account = self._account or self._questions.way.account
+        if account is None:
+            return "as whom we ask is not known yet"
+        user, uid = account
         try:
-            asked = rights_of.question(self._user)
+            asked = rights_of.question(user)
             self._rights = await self._questions.rights(
-                asked, lambda answer: rights_of.parse(answer, self._user, self._uid), urgent=urgent
+                asked, lambda answer: rights_of.parse(answer, user, uid), urgent=urgent
             )
             self._rights_due.asked(begun_s, self._clock.monotonic())
         except (SchedulerSilentError, SlurmError) as error:
             # Rights that cannot be read are none: nothing is done with them.
-            self._rights = Rights(user=self._user, uid=self._uid, admin_level=None)
+            self._rights = Rights(user=user, uid=uid, admin_level=None)
             return f"our rights cannot be read: {error}"
         return ""
 
