@@ -18,6 +18,7 @@ from relance.domain.deeds import WatchdogDeed
 from relance.domain.encoding import EncodingError, decode
 from relance.domain.keys import AttemptKey
 from relance.domain.observations import SightReport, WatcherBatch
+from relance.domain.requests import RequestClaim, RequestReport
 from relance.domain.views import ClusterReport
 
 router = APIRouter(prefix="/agents", tags=["agents"])
@@ -101,6 +102,19 @@ async def record_evidence(_: Reporter, parts: Parts, request: Request) -> JSONRe
 async def record_deed(_: Reporter, parts: Parts, request: Request) -> JSONResponse:
     """What the watchdog did or would have done (WatchdogDeed)."""
     await parts.backend.record_deed(await _value(request, WatchdogDeed))
+    return answer({})
+
+
+@router.post("/requests/claim")
+async def claim_request(_: Reporter, parts: Parts, request: Request) -> JSONResponse:
+    """Begin to carry out what a person asked for (RequestClaim, answered with ClaimReply)."""
+    return answer(await parts.backend.claim_request(await _value(request, RequestClaim)))
+
+
+@router.post("/requests")
+async def record_request(_: Reporter, parts: Parts, request: Request) -> JSONResponse:
+    """What came of what a person asked for (RequestReport)."""
+    await parts.backend.record_request(await _value(request, RequestReport))
     return answer({})
 
 

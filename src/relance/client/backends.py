@@ -24,6 +24,7 @@ from relance.domain.deeds import WatchdogDeed
 from relance.domain.encoding import to_json
 from relance.domain.keys import AttemptKey
 from relance.domain.observations import SightReport, WatcherBatch
+from relance.domain.requests import RequestClaim, RequestReport
 from relance.domain.views import ClusterReport
 from relance.ports.backends import Assignments, BackendRefusedError, BackendUnavailableError, Orders
 from relance.ports.clocks import Clock
@@ -99,6 +100,13 @@ class HttpBackend:
 
     async def record_deed(self, deed: WatchdogDeed) -> None:
         await self._data(await self._post("/deed", deed))
+
+    async def claim_request(self, claim: RequestClaim) -> ClaimReply:
+        reply: ClaimReply = await self._value(ClaimReply, await self._post("/requests/claim", claim, tries=1))
+        return reply
+
+    async def record_request(self, report: RequestReport) -> None:
+        await self._data(await self._post("/requests", report))
 
     async def wait(self, after: int, timeout_s: float) -> int:
         ends = self._clock.monotonic() + timeout_s

@@ -21,6 +21,7 @@ from relance.controlling.ledger import Ledger, LedgerUnusableError
 from relance.controlling.moves import Leave, Transaction
 from relance.controlling.paces import COMMAND_LIMIT_S, ControllerSettings
 from relance.controlling.reporting import Reporter
+from relance.controlling.request_runs import RequestRuns, RequestSettings
 from relance.controlling.resumptions import Setting
 from relance.controlling.sights import Sight
 from relance.controlling.transactions import Tools
@@ -55,6 +56,7 @@ class Controller:
         self._holder = settings.holder
         self._pace = settings.pace
         self._plan = settings.evidence
+        self._allowed = settings.requests
         self._sight = Sight(scheduler, clock, settings.holder)
         self._reporter = Reporter(backend, ledger, clock)
         self._deeds = Deeds(backend, ledger.folder, clock)
@@ -66,6 +68,7 @@ class Controller:
         self._actions: Actions | None = None
         self._beginnings: Beginnings | None = None
         self._evidence: EvidenceRuns | None = None
+        self._requests: RequestRuns | None = None
 
     async def run(self) -> None:
         """Work until cancelled; then give what is under way a moment, and leave the rest to the next start."""
@@ -104,8 +107,15 @@ class Controller:
             settings=RunSettings(cluster=setting.cluster, holder=self._holder, plan=self._plan),
             refresh=self.look_and_report,
         )
+        self._requests = RequestRuns(
+            backend=self._backend,
+            tools=tools,
+            settings=RequestSettings(cluster=setting.cluster, holder=self._holder, allowed=self._allowed),
+            standing=self.standing,
+        )
         self._actions.resume_open()
         self._evidence.resume_open()
+        self._requests.resume_open()
 
     async def stop(self) -> None:
         """End: transactions get a moment to reach their end, and are then left to the ledger."""
@@ -113,6 +123,8 @@ class Controller:
             await self._actions.drain(_DRAIN_S)
         if self._evidence is not None:
             await self._evidence.drain()
+        if self._requests is not None:
+            await self._requests.drain()
 
     async def tick(self) -> None:
         """One look, one round of orders, one round of reports; what was begun goes on by itself."""
@@ -170,7 +182,21 @@ class Controller:
             self._note_decided(order)
             problems.append(await self._obey(self._beginnings, order, self._lease))
         self._alarm("begin", "; ".join(problem for problem in problems if problem))
+        await self._carry_out_requests(orders, self._lease)
         await self._collect_evidence(orders, self._lease)
+
+    async def _carry_out_requests(self, orders: Orders, lease: HeldLease) -> None:
+        """Begin what people asked for; trouble with one of them stops nothing else."""
+        if self._requests is None:
+            return
+        problems = []
+        for order in orders.requests:
+            try:
+                problems.append(await self._requests.obey(order, lease))
+            except Exception as error:  # noqa: BLE001 -- whatever it is, the others are still to be served
+                _log.exception("request", request=order.request.id)
+                problems.append(f"{order.request.subject}: an error of ours: {type(error).__name__}")
+        self._alarm("requests", "; ".join(dict.fromkeys(problem for problem in problems if problem)))
 
     async def _collect_evidence(self, orders: Orders, lease: HeldLease) -> None:
         """Show and begin what may be collected of suspected hangs; trouble with it stops nothing else."""
@@ -198,6 +224,8 @@ class Controller:
         problems = [await self._reporter.flush()]
         if self._evidence is not None:
             problems.append(await self._evidence.flush())
+        if self._requests is not None:
+            problems.append(await self._requests.flush())
         self._alarm("steps", "; ".join(problem for problem in problems if problem))
 
     async def look(self) -> ClusterReport:

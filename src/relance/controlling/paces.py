@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from relance.controlling.evidence_commands import EvidencePlan
 from relance.domain.limits import Limits
+from relance.domain.requests import RequestKind
 
 COMMAND_LIMIT_S = 10.0
 """The longest that a command may take (design 10): a successor waits for a lease and this long."""
@@ -55,3 +56,5 @@ class ControllerSettings:
     pace: Pace = field(default_factory=Pace)
     evidence: EvidencePlan = field(default_factory=EvidencePlan)
     """The site's command for evidence of a suspected hang."""
+    requests: frozenset[RequestKind] = frozenset()
+    """What the site lets people ask for."""

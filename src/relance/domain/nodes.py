@@ -13,13 +13,15 @@ from relance.domain.views import NodeView, Window
 class NodeSight:
     """A node, fresh.
 
-    `is_drained` is whether its state keeps new jobs off it, whoever did that and whatever else it is. `planned` says
+    `is_drained` is whether its state keeps new jobs off it, whoever did that and whatever else it is; `is_down`
+    whether it is lost or set down, also behind a plan. `planned` says
     why its state is somebody's plan, such as a reboot or a change of power, and is not to be changed (peers.md N2);
     empty: it is none. `windows` are the reservations that have it, also those that begin later.
     """
 
     view: NodeView
     is_drained: bool
+    is_down: bool = False
     planned: str = ""
     windows: tuple[Window, ...] = ()
 

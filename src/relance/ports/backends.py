@@ -12,6 +12,7 @@ from relance.domain.deeds import WatchdogDeed
 from relance.domain.incidents import Action
 from relance.domain.keys import AttemptKey
 from relance.domain.observations import SightReport, WatcherBatch
+from relance.domain.requests import RequestClaim, RequestOrder, RequestReport
 from relance.domain.stages import EffectiveStage
 from relance.domain.views import Assignment, ClusterReport
 
@@ -56,6 +57,8 @@ class Orders:
     """Keys of attempts whose job is effectively at `act`: what the controller's ledger notes as taken."""
     evidence: tuple[EvidenceOrder, ...] = ()
     """Suspected hangs of which evidence may be collected."""
+    requests: tuple[RequestOrder, ...] = ()
+    """What people asked to be done to jobs and nodes, oldest first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +115,14 @@ class Backend(Protocol):
 
     async def record_deed(self, deed: WatchdogDeed) -> None:
         """Report what the watchdog did or would have done, in each state of it; idempotent."""
+        ...
+
+    async def claim_request(self, claim: RequestClaim) -> ClaimReply:
+        """Begin to carry out what a person asked for: stage, settings, rights and lease are checked at once."""
+        ...
+
+    async def record_request(self, report: RequestReport) -> None:
+        """Report what came of what a person asked for; idempotent."""
         ...
 
     async def wait(self, after: int, timeout_s: float) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -12,11 +11,13 @@ from typing import ParamSpec, TypeVar
 from relance.domain import events as e
 from relance.domain.advice import Claim, ClaimReply, Lease, StepRecord
 from relance.domain.collecting import EvidenceClaim, EvidenceOrder, EvidenceReport
+from relance.domain.deeds import WatchdogDeed
 from relance.domain.incidents import Incident
 from relance.domain.keys import AttemptKey
 from relance.domain.observations import SightReport, WatcherBatch
-from relance.domain.records import ClusterRecord, JobRecord
 from relance.domain.quiet_hours import quiet_now
+from relance.domain.records import ClusterRecord, JobRecord
+from relance.domain.requests import RequestClaim, RequestReport
 from relance.domain.stages import EffectiveStage, Stage
 from relance.domain.streams import Recorded, Stream
 from relance.domain.views import ClusterReport
@@ -30,9 +31,8 @@ from relance.ports.histories import (
     LeaseLostError,
     NoPermitError,
     NotUniqueError,
-    Snapshot,
-)
     TooManyRecoveriesError,
+)
 from relance.recovery.acting import Actors
 from relance.recovery.assigning import assignment, followed, runs_or_ended_lately, view_of
 from relance.recovery.claims import (
@@ -48,23 +48,26 @@ from relance.recovery.claims import (
 from relance.recovery.evidence_desks import EvidenceDesk
 from relance.recovery.evidence_outputs import TraceRules
 from relance.recovery.habits import Habits
+from relance.recovery.handing_over import append_of
 from relance.recovery.intake import finding_events
 from relance.recovery.live import Bell, Live
 from relance.recovery.loop import Loop
 from relance.recovery.measuring import kernel_logs_of, measure_of, measured_at_end
 from relance.recovery.ordering import as_shown, job_stage, order, standing, switch
 from relance.recovery.reporting import Reporting
+from relance.recovery.request_desks import RequestDesk
 from relance.recovery.sites import ClusterRules, Site
 from relance.recovery.situations import active_exclusions
-from relance.recovery.stepping import step_events
 from relance.recovery.standings import GivenLease
+from relance.recovery.stepping import step_events
+from relance.recovery.watchdogs import record_deed
 
 _TRIES = 20
 _STORE_EVERY = timedelta(seconds=5)
 """Progress and checkpoints without a finding are written at most this often: what a crash loses is read again."""
-
 _RECOVERY_S = 2.0
 """After so long it is worth asking again whether fewer recoveries are under way: the shortest take about as long."""
+
 _Asked = ParamSpec("_Asked")
 _Answer = TypeVar("_Answer")
 
@@ -100,6 +103,7 @@ class LocalBackend:
         self._reporting = Reporting(history, live, loop, clock)
         self._actors = Actors(history)
         self._evidence = EvidenceDesk(history, live, site, clock, trace_rules)
+        self._requests = RequestDesk(history, live, site, clock)
         self._habits = Habits(history)
         history.subscribe(self._appended)
         history.subscribe(loop.heard)
@@ -149,7 +153,7 @@ class LocalBackend:
             events = (*finding_events(record, batch.findings, now), *self._measured(record, batch, now))
             if not events and not batch.attachments and not self._is_due(batch, now):
                 break
-            append = _append_of(snapshot, batch, events)
+            append = append_of(snapshot, batch, events)
             if await self._try(append):
                 self._live.stored_at[batch.attempt] = now
                 if batch.checkpoint is not None:
@@ -181,11 +185,12 @@ class LocalBackend:
         now, rules = self._clock.now(), self._site.rules(cluster)
         position = await self._history.head()
         lease = await self._history.take_lease(cluster, holder, rules.lease_s, now)
-        stages = await self._cluster(cluster)
-        report = self._live.reports.get(cluster)
         if lease.granted:
             self._live.leases[cluster] = GivenLease(lease=lease, at=now)
-        exclusions = active_exclusions(await self._history.nodes(cluster), now)
+        stages = await self._cluster(cluster)
+        report = self._live.reports.get(cluster)
+        nodes = await self._history.nodes(cluster)
+        exclusions = active_exclusions(nodes, now)
         found: list[Order] = []
         evidence: list[EvidenceOrder] = []
         for row in await self._history.incidents(open_only=True, cluster=cluster, limit=10_000):
@@ -198,7 +203,14 @@ class LocalBackend:
             found += [made] if made is not None else []
             evidence += self._evidence.orders(record, row.incident.id, stages, now)
         acting = await self._acting(report, stages, now)
-        return Orders(lease=lease, orders=tuple(found), position=position, acting=acting, evidence=tuple(evidence))
+        return Orders(
+            lease=lease,
+            orders=tuple(found),
+            position=position,
+            acting=acting,
+            evidence=tuple(evidence),
+            requests=await self._requests.orders(stages, nodes, now),
+        )
 
     @_answering
     async def claim(self, claim: Claim) -> ClaimReply:
@@ -229,11 +241,11 @@ class LocalBackend:
                 now=now,
                 storm=await self._loop.storm_of(stages, rules, now),
                 successor=await self._successor_stage(incident, stages, rules, now),
-            )
-            reason = refusal(counter, incident, claim)
                 quiet=quiet_now(rules.quiet, standing(as_shown(record, view), rules, view).partitions, now),
                 recoveries=(await self._loop.queue_of(claim.cluster)).under_way,
                 most_recoveries=rules.limits.restarts.at_once,
+            )
+            reason = refusal(counter, incident, claim)
             if reason is not None or incident is None:
                 return ClaimReply(granted=False, reason=reason or "no such incident")
             append = Append(
@@ -244,9 +256,9 @@ class LocalBackend:
                 unchanged=((cluster.stream, cluster.version),),  # a stage set meanwhile counts before this begins
                 unique=(unique_key(claim),),
                 permits=permits(claim, stages, record, rules.limits.storms, now),
+                recoveries=most_recoveries(claim, record, rules.limits),
                 lease=Lease(
                     cluster=claim.cluster, holder=claim.holder, epoch=claim.lease_epoch, duration_s=rules.lease_s
-                recoveries=most_recoveries(claim, record, rules.limits),
                 ),
             )
             try:
@@ -256,10 +268,10 @@ class LocalBackend:
             except NoPermitError as error:
                 free_in_s = max(0.0, (error.free_at - now).total_seconds())
                 return ClaimReply(granted=False, reason=str(error), again_in_s=free_in_s)
-            except (NotUniqueError, LeaseLostError) as error:
-                return ClaimReply(granted=False, reason=str(error))
             except TooManyRecoveriesError as error:
                 return ClaimReply(granted=False, reason=str(error), again_in_s=_RECOVERY_S)
+            except (NotUniqueError, LeaseLostError) as error:
+                return ClaimReply(granted=False, reason=str(error))
             return ClaimReply(granted=True, action_id=action_id(claim))
         message = f"{stream} is too busy"
         raise BackendUnavailableError(message)
@@ -292,6 +304,21 @@ class LocalBackend:
     async def record_evidence(self, report: EvidenceReport) -> None:
         """Store what would be run, or what came of it."""
         await self._evidence.record(report, self._stage_of)
+
+    @_answering
+    async def record_deed(self, deed: WatchdogDeed) -> None:
+        """Store what the watchdog did or would have done."""
+        await record_deed(self._history, self._clock, deed)
+
+    @_answering
+    async def claim_request(self, claim: RequestClaim) -> ClaimReply:
+        """Let what a person asked for be carried out, if it still may be."""
+        return await self._requests.claim(claim)
+
+    @_answering
+    async def record_request(self, report: RequestReport) -> None:
+        """Store what came of what a person asked for."""
+        await self._requests.record(report)
 
     @_answering
     async def wait(self, after: int, timeout_s: float) -> int:
@@ -353,28 +380,3 @@ class LocalBackend:
         if report is None or stages.setting is None or stages.setting.stage is not Stage.ACT:
             return ()  # no job's stage is above its cluster's
         return await self._actors.of(report, stages, self._site.rules(stages.cluster), now)
-
-
-def _append_of(snapshot: Snapshot, batch: WatcherBatch, events: tuple[e.JobEvent, ...]) -> Append:
-    return Append(
-        stream=snapshot.stream,
-        expected_version=snapshot.version,
-        events=(*events, *_kept(batch)),
-        keep_wake=True,
-        checkpoints=((batch.attempt, batch.checkpoint),) if batch.checkpoint is not None else (),
-        progress=((batch.attempt, batch.progress),) if batch.progress is not None else (),
-        attachments=tuple((batch.attempt, item) for item in batch.attachments),
-    )
-
-
-def _kept(batch: WatcherBatch) -> tuple[e.AttachmentKept, ...]:
-    return tuple(
-        e.AttachmentKept(
-            attempt=batch.attempt,
-            file=item.file,
-            start_offset=item.start_offset,
-            size_bytes=len(item.data),
-            digest=hashlib.sha256(item.data).hexdigest(),
-        )
-        for item in batch.attachments
-    )

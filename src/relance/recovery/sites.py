@@ -8,6 +8,7 @@ from datetime import tzinfo
 
 from relance.domain.limits import Limits
 from relance.domain.quiet_hours import QuietWeek
+from relance.domain.requests import RequestKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +28,8 @@ class ClusterRules:
     """Partitions in which may be acted at all; None: all."""
     quiet: QuietWeek = field(default_factory=QuietWeek)
     """When nothing begins."""
+    requests: frozenset[RequestKind] = frozenset()
+    """What people may ask Relance to do to jobs and nodes."""
     limits: Limits = field(default_factory=Limits)
     follow_after_end_s: float = 120.0
     """How long logs are followed after an attempt's end: late evidence."""

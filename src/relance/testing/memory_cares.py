@@ -97,6 +97,7 @@ class MemoryCare:
         return NodeSight(
             view=view,
             is_drained=name in self.drained,
+            is_down=view.state is NodeState.DOWN,
             planned=self.planned.get(name, ""),
             windows=tuple(window for window in self.windows.values() if name in window.nodes),
         )

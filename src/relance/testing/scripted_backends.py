@@ -12,6 +12,7 @@ from relance.domain.incidents import Action
 from relance.domain.keys import AttemptKey, stable_id
 from relance.domain.ledgers import Verb
 from relance.domain.observations import SightReport, WatcherBatch
+from relance.domain.requests import RequestClaim, RequestOrder, RequestReport
 from relance.domain.views import ClusterReport
 from relance.ports.backends import Assignments, BackendUnavailableError, Order, Orders
 from relance.ports.clocks import Clock
@@ -46,6 +47,10 @@ class ScriptedBackend:
         self.evidence_claims: list[EvidenceClaim] = []
         self.evidence_reports: list[EvidenceReport] = []
         self.deeds: list[WatchdogDeed] = []
+        self.requests: dict[str, RequestOrder] = {}
+        """What people asked for, by id."""
+        self.request_claims: list[RequestClaim] = []
+        self.request_reports: list[RequestReport] = []
         self._clock = clock
         self._orders: dict[str, Order] = {}
         self._position = 0
@@ -108,7 +113,14 @@ class ScriptedBackend:
         )
         orders = tuple(order for order in self._orders.values() if _is_in_force(order))
         evidence = tuple(self.evidence.values())
-        return Orders(lease=lease, orders=orders, position=self._position, acting=self.acting, evidence=evidence)
+        return Orders(
+            lease=lease,
+            orders=orders,
+            position=self._position,
+            acting=self.acting,
+            evidence=evidence,
+            requests=tuple(self.requests.values()),
+        )
 
     async def claim(self, claim: Claim) -> ClaimReply:
         self._there()
@@ -163,6 +175,22 @@ class ScriptedBackend:
     async def record_deed(self, deed: WatchdogDeed) -> None:
         self._there()
         self.deeds.append(deed)
+        self._position += 1
+
+    async def claim_request(self, claim: RequestClaim) -> ClaimReply:
+        self._there()
+        self.request_claims.append(claim)
+        order = self.requests.get(claim.request.id)
+        if self.refuses or order is None or order.started_at is not None:
+            return ClaimReply(granted=False, reason=self.refuses or "no such request")
+        self.requests[claim.request.id] = replace(order, started_at=self._clock.now(), started_by=claim.holder)
+        self._position += 1
+        return ClaimReply(granted=True, action_id=claim.request.id)
+
+    async def record_request(self, report: RequestReport) -> None:
+        self._there()
+        self.request_reports.append(report)
+        self.requests.pop(report.request.id, None)
         self._position += 1
 
     async def wait(self, after: int, timeout_s: float) -> int:

@@ -28,6 +28,7 @@ async def life(world: World, fuse: Fuse, duration_s: float, holder: str = HOLDER
             limits=world.limits,
             pace=Pace(look_s=5.0, poll_s=0.5, suspicion_s=3.0),
             evidence=world.plan,
+            requests=world.requests,
         ),
     )
     task = asyncio.create_task(controller.run())

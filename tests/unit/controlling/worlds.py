@@ -17,6 +17,7 @@ from relance.controlling.paces import ControllerSettings, Pace
 from relance.domain.advice import Advice
 from relance.domain.faults import Remedy
 from relance.domain.limits import Limits
+from relance.domain.requests import RequestKind
 from relance.domain.stages import EffectiveStage, Stage
 from relance.domain.views import JobState, JobView
 from relance.ports.backends import Order
@@ -42,6 +43,7 @@ class World:
         self.folder = folder / "controller"
         self.limits = Limits()
         self.plan = EvidencePlan()
+        self.requests = frozenset(RequestKind)
 
     def play(self, main: Coroutine[Any, Any, T]) -> T:
         """Run a test's story on the virtual time."""
@@ -58,7 +60,9 @@ class World:
             scheduler=self.scheduler,
             ledger=ledger,
             clock=self.clock,
-            settings=ControllerSettings(holder=HOLDER, limits=self.limits, pace=pace, evidence=self.plan),
+            settings=ControllerSettings(
+                holder=HOLDER, limits=self.limits, pace=pace, evidence=self.plan, requests=self.requests
+            ),
         )
 
     async def failed_job(self, **fields: object) -> JobView:

@@ -100,6 +100,9 @@ class LocalScheduler:
     def cancel(self, job: JobView) -> Command:
         return Command(argv=(PROGRAM, "cancel", job.raw_id))
 
+    def arm(self, job: JobView, *, allowed: bool) -> Command:
+        raise SchedulerRefusedError(f"job {job.raw_id}: every job of the simulated scheduler may be requeued")
+
     def hold(self, job: JobView) -> Command:
         raise SchedulerRefusedError(f"job {job.raw_id}: the simulated scheduler takes no hold of a waiting job")
 
@@ -109,7 +112,8 @@ class LocalScheduler:
         found = next((view for view in views if view.name == name), None)
         if found is None:
             raise SchedulerRefusedError(f"the cluster has no node {name[:80]!r}")
-        return NodeSight(view=found, is_drained=found.state is NodeState.DRAINED)
+        is_down = found.state is NodeState.DOWN
+        return NodeSight(view=found, is_drained=found.state is NodeState.DRAINED, is_down=is_down)
 
     def change_node(self, change: NodeChange) -> Command:
         raise SchedulerRefusedError(f"node {change.node}: the simulated scheduler keeps no node out")

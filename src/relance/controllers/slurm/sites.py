@@ -11,7 +11,7 @@ from relance.controllers.slurm.fitness import Rights, fitness
 from relance.controllers.slurm.questions import Questions
 from relance.controllers.slurm.requirements import window_s
 from relance.controllers.slurm.rows import node_view, time_of, window_of
-from relance.controllers.slurm.states import is_drained, plan_of
+from relance.controllers.slurm.states import is_down, is_drained, plan_of
 from relance.domain.nodes import NodeSight
 from relance.domain.views import NodeView, SchedulerFacts, Window
 from relance.ports.clocks import Clock
@@ -131,6 +131,7 @@ class SiteReader:
         return NodeSight(
             view=node_view(found),
             is_drained=is_drained(found),
+            is_down=is_down(found),
             planned=plan_of(found),
             windows=tuple(window for window in windows if window is not None),
         )

@@ -142,6 +142,11 @@ def is_drained(node: SlurmNode) -> bool:
     return "DRAIN" in node.states or "FAIL" in node.states
 
 
+def is_down(node: SlurmNode) -> bool:
+    """Whether it is lost or set down, whatever else it shows."""
+    return any(_NODE_BASES.get(word) is NodeState.DOWN for word in node.states)
+
+
 def plan_of(node: SlurmNode) -> str:
     """The flags by which a change of its power, or a reboot, is under way; empty: there are none.
 

@@ -1,4 +1,4 @@
-"""What a person's request means for what was read just now: may it be done, by which command, does it show. Pure.
+"""What a person's request means for what was read of a job or a node: may it be done, and does it show. Pure.
 
 Whatever somebody else did meanwhile wins: a request is dropped, with the sentence that says why, rather than done to
 what is not as it was (peers.md N3). A node that somebody else drained, or that is DOWN, is never touched.
@@ -8,11 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Protocol
 
-from relance.domain.advice import Command, Effect
-from relance.domain.keys import stable_id
-from relance.domain.nodes import Drain, NodeChange, NodeSight, Reserve, Undrain, Unreserve
+from relance.domain.nodes import NodeSight
 from relance.domain.requests import Request, RequestVerb
 from relance.domain.views import Hold, JobState, JobView, NodeState
 
@@ -31,35 +28,6 @@ class Found:
     node: NodeSight | None = None
 
 
-class MakesCommands(Protocol):
-    """What is needed of a scheduler here."""
-
-    def cancel(self, job: JobView) -> Command:
-        """The command that ends a job for good."""
-        ...
-
-    def hold(self, job: JobView) -> Command:
-        """The command that keeps a waiting job from starting."""
-        ...
-
-    def release(self, job: JobView) -> Command:
-        """The command that lets a held job start."""
-        ...
-
-    def change_node(self, change: NodeChange) -> Command:
-        """The command that changes a node."""
-        ...
-
-
-def effect_of(request: Request, found: Found, scheduler: MakesCommands) -> Effect:
-    """The exact command. Raises what the scheduler raises where it has none for this."""
-    command = _command(request, found, scheduler)
-    until = f" until {request.until:%Y-%m-%d %H:%M UTC}" if request.until else ""
-    summary = f"{request.verb.value} {request.subject}{until}, asked for by {request.by}"
-    digest = stable_id("request", request.id, *command.argv)
-    return Effect(summary=summary, commands=(command,), digest=digest)
-
-
 def why_not(request: Request, found: Found) -> str:
     """Why it is not done to what was read; empty when nothing speaks against it."""
     if found.job is not None:
@@ -76,24 +44,6 @@ def is_done(request: Request, found: Found) -> bool:
     return found.node is not None and _shows_on_node(request, found.node)
 
 
-def _command(request: Request, found: Found, scheduler: MakesCommands) -> Command:
-    if found.job is not None:
-        build = {
-            RequestVerb.CANCEL: scheduler.cancel,
-            RequestVerb.HOLD: scheduler.hold,
-            RequestVerb.RELEASE: scheduler.release,
-        }[request.verb]
-        return build(found.job)
-    if request.verb is RequestVerb.QUARANTINE:
-        until = request.until or found.at
-        return scheduler.change_node(Reserve(node=request.node, name=request.mark, until=until))
-    if request.verb is RequestVerb.DRAIN:
-        return scheduler.change_node(Drain(node=request.node, reason=request.mark))
-    if request.undoes_verb is RequestVerb.DRAIN:
-        return scheduler.change_node(Undrain(node=request.node))
-    return scheduler.change_node(Unreserve(node=request.node, name=request.mark))
-
-
 def _job_against(request: Request, job: JobView, cluster: str) -> str:
     if job.job_key(cluster) != request.job:
         return f"the id {job.raw_id} belongs to another job now"
@@ -105,7 +55,22 @@ def _job_against(request: Request, job: JobView, cluster: str) -> str:
     if request.verb is RequestVerb.CANCEL:
         is_ending = job.state.is_over or job.state is JobState.COMPLETING
         return f"there is nothing to cancel: it is {job.state.value}" if is_ending else ""
+    if request.verb in (RequestVerb.ARM, RequestVerb.DISARM):
+        return _arm_against(request, job)
     return _hold_against(request, job)
+
+
+def _arm_against(request: Request, job: JobView) -> str:
+    """A job that has ended takes no such change, and one that waits has not been seen to need it."""
+    if job.state is not JobState.RUNNING:
+        return f"whether it may be requeued can be changed while it runs: it is {job.state.value}"
+    if job.requeue_allowed is None:
+        return "whether it may be requeued cannot be read"
+    if request.verb is RequestVerb.DISARM:
+        return "" if job.requeue_allowed else "it may not be requeued already"
+    if job.requeue_allowed:
+        return "it may be requeued already"
+    return "" if job.arming else "neither its own comment nor a setting of the site asks for it any more"
 
 
 def _hold_against(request: Request, job: JobView) -> str:
@@ -170,6 +135,8 @@ def _shows_on_job(request: Request, job: JobView, cluster: str) -> bool:
         return False
     if request.verb is RequestVerb.CANCEL:
         return job.state in _CANCELLED
+    if request.verb in (RequestVerb.ARM, RequestVerb.DISARM):
+        return job.requeue_allowed is (request.verb is RequestVerb.ARM)
     if job.state is not JobState.PENDING:
         return request.verb is RequestVerb.RELEASE and job.state is not JobState.UNKNOWN
     is_held = job.hold in (Hold.USER, Hold.ADMIN)
