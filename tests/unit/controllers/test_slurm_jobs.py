@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from relance.controllers.slurm.kinds import only_watched, release_number
+from relance.controllers.slurm.kinds import arming, only_watched, release_number
 from relance.controllers.slurm.logs import logs_of
 from relance.controllers.slurm.presences import somebody_at_work
 from relance.domain.stages import Stage
@@ -54,6 +54,19 @@ def test_licences_are_lost_by_some_releases_alone(release: str, *, may: bool) ->
 
 def test_an_array_is_opted_in_by_its_own_comment() -> None:
     assert only_watched(job_with(array_job_id=3, array_task_id=1), ACT, "24.11.7") == ""
+
+
+def test_a_job_that_may_not_be_requeued_is_armable_by_its_own_comment_or_its_site() -> None:
+    fixed, asks = job_with(requeue=False), Wish(mode=Stage.ACT, arm_requeue=True)
+    assert "comment" in arming(fixed, asks, site_allows=False)
+    assert "JobRequeue=0" in arming(fixed, NOTHING, site_allows=True)
+    assert arming(fixed, ACT, site_allows=False) == ""
+    assert "arm_requeue" in only_watched(fixed, ACT, "22.05.8")
+    assert only_watched(fixed, asks, "22.05.8", is_armable=True) == ""
+    assert arming(job_with(requeue=True), asks, site_allows=True) == ""
+    by_hand = job_with(requeue=False, is_batch=False)
+    assert arming(by_hand, asks, site_allows=True) == ""
+    assert "interactive" in only_watched(by_hand, asks, "22.05.8")
 
 
 def test_a_release_is_compared_by_its_numbers() -> None:

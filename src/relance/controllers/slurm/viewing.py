@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections import defaultdict
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from relance.controllers.slurm.attempts import FIRST_NOT_KNOWN, Attempts, Known
@@ -18,8 +19,15 @@ from relance.controllers.slurm.settings import SlurmSettings
 from relance.controllers.slurm.sites import Site
 from relance.controllers.slurm.states import job_state
 from relance.controllers.slurm.wishes import Wishes
+from relance.domain.stages import Stage
 from relance.domain.views import JobState, JobView, PastAttempt
+from relance.slurm.log_names import name_for
 from relance.slurm.records import SlurmJob, SlurmStep
+
+_NO_NAME = (
+    "its log keeps its name at a restart, which may empty it: the name is not made of plain signs; use letters, digits "
+    "and ._/%+@=:,~- in --output"
+)
 
 
 class Views:
@@ -123,6 +131,13 @@ class Views:
         wanted = self._settings.partitions
         return not wanted or any(part in wanted for part in partitions)
 
+    def _log_notes(self, job: SlurmJob, site: Site) -> tuple[str, ...]:
+        """What stands in the way of a log of its own for each attempt, where the site wants that."""
+        wanted = self._settings.rename_logs and not site.control.job_file_append and job.is_batch is not False
+        if not wanted or (job.array_job_id is not None and job.array_task_id is None) or job.stdout == "/dev/null":
+            return ()
+        return () if name_for(job, 1) is not None else (_NO_NAME,)
+
     def _make(self, job: SlurmJob, known: Known, first_submitted_at: datetime, site: Site) -> JobView:
         wish = self._wishes.wish_of(job)
         paths, notes = logs_of(job, wish)
@@ -132,17 +147,20 @@ class Views:
         armed_by = arming(job, own_wish, site_allows=site_arms)
         # Steps are asked for while a job runs; of one that has ended they tell nothing any more.
         are_known = known.state is JobState.RUNNING and restart_count == job.restart_count
+        watched_as = only_watched(job, own_wish, site.facts.release, is_armable=bool(armed_by))
+        if watched_as and wish.mode in (Stage.APPROVE, Stage.ACT):
+            # Said at enrolment, and not when it has failed.
+            said = f"it asks for {wish.mode.value}, and is only watched: {watched_as}"
+            wish = replace(wish, notes=(*wish.notes, said))
         told = Told(
             first_submitted_at=first_submitted_at,
             wish=wish,
             steps=known.steps if job_state(job.states) is not JobState.PENDING else (),
             cancelled_by=known.cancelled_by,
             log_paths=paths,
-            log_notes=notes,
+            log_notes=(*notes, *self._log_notes(job, site)),
             somebody_at_work=somebody_at_work(job, steps if are_known else None),
-            only_watched=self._not_served(job, site)
-            or ("" if known.is_first_sure else FIRST_NOT_KNOWN)
-            or only_watched(job, own_wish, site.facts.release, is_armable=bool(armed_by)),
+            only_watched=self._not_served(job, site) or ("" if known.is_first_sure else FIRST_NOT_KNOWN) or watched_as,
             arming=armed_by,
         )
         return job_view(job, told)
