@@ -22,7 +22,11 @@ async def collect(commands: Commands, command: Command, time_limit_s: float, mos
     ours = {**os.environ, "PATH": f"{commands.bin_dir}:{path}" if commands.bin_dir is not None else path}
     way = None if isinstance(commands.way, Ssh) else commands.way
     output = await run(
-        replace(commands, bin_dir=None, way=way), command.argv, time_limit_s=time_limit_s, max_output_bytes=most_bytes, ours=ours
+        replace(commands, bin_dir=None, way=way),
+        command.argv,
+        time_limit_s=time_limit_s,
+        max_output_bytes=most_bytes,
+        ours=ours,
     )
     return Collected(
         exit_code=output.exit_code,
