@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass
 
 from relance.bootstrap.controllers import slurm_settings
+from relance.bootstrap.gate_checks import GateCheck
 from relance.config import ClusterSettings, SettingError
 from relance.config.settings import LocalSchedulerSettings
 from relance.controllers.slurm.inspections import Inspection, inspect
@@ -37,6 +38,8 @@ class ClusterCheck:
     fit_for_observe: bool
     fit_for_act: bool
     points: tuple[Point, ...]
+    gates: tuple[GateCheck, ...] = ()
+    """What lets something begin here, and when, as settings and this host have it."""
 
     def is_fit(self, stage: Stage) -> bool:
         """Whether the cluster and this account are fit for a stage; what acts may begin in approve and act alone."""

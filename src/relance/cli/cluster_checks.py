@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,7 +54,7 @@ def check_cluster(name: str | None, stage: str, config: Path | None, as_json: bo
 
 
 def show(screen: Screen, found: ClusterCheck) -> None:
-    """Every point, the gravest first, then what it comes to."""
+    """Every point, the gravest first, then the gates, then what it comes to."""
     who = f"asked as {found.account}" if found.account else ""
     screen.line(", ".join(part for part in (found.cluster, f"{found.scheduler} {found.release}".strip(), who) if part))
     points = sorted(found.points, key=lambda point: _ORDER.index(point.level))
@@ -72,17 +73,36 @@ def show(screen: Screen, found: ClusterCheck) -> None:
         empty="nothing was asked",
         sentences=("read", "which means", "what mends it"),
     )
+    if found.gates:
+        screen.table(
+            ("gate", "", "what it lets begin", "changes by itself (UTC)"),
+            (
+                (
+                    wordings.name(gate.name),
+                    shown(*(("open", "good") if gate.open else ("closed", "warn"))),
+                    gate.says,
+                    f"{gate.changes_at:%Y-%m-%d %H:%M}" if gate.changes_at is not None else "-",
+                )
+                for gate in found.gates
+            ),
+            empty="",
+            sentences=("what it lets begin",),
+        )
     for stage, is_fit in (("observe", found.fit_for_observe), ("act", found.fit_for_act)):
         screen.fact(f"for {stage}", "fit" if is_fit else "not fit", "good" if is_fit else "bad")
 
 
 def _found(name: str | None, config: Path | None) -> ClusterCheck:
+    from relance.bootstrap.gate_checks import gate_checks
     from relance.bootstrap.inspections import check_cluster as ask
     from relance.config import SettingError, load_settings
     from relance.ports.clocks import SystemClock
 
+    clock = SystemClock()
     try:
-        return ask(one_cluster(load_settings(config), name), SystemClock())
+        settings = load_settings(config)
+        cluster = one_cluster(settings, name)
+        return replace(ask(cluster, clock), gates=gate_checks(settings, cluster, clock.now()))
     except SettingError as error:
         raise FailureError(str(error)) from error
 
