@@ -131,7 +131,11 @@ def _release(ground: Ground, record: ActionRecord, attempt: AttemptKey, job: Job
     waited_s = _age_s(_newest(record), ground.now)
     if waited_s < rules.release_after_s or not _is_served(rules, job):
         return None
-    before = [deed for deed in ground.deeds if deed.attempt == attempt and deed.verb is Verb.RELEASE]
+    before = [
+        deed
+        for deed in ground.deeds
+        if (deed.attempt, deed.verb, deed.restart_count) == (attempt, Verb.RELEASE, job.restart_count)
+    ]
     if any(deed.state is DeedState.DONE or not deed.state.is_final for deed in before):
         return None
     if not record.is_open:

@@ -42,8 +42,15 @@ _QUIET_S = 60.0
 class Watch:
     """One cluster's watch; `round` is one of its rounds."""
 
-    def __init__(self, cluster: WatchedCluster, every_s: float, alarms: Alarms, clock: Clock) -> None:
-        """Take what it works with; nothing is read yet."""
+    def __init__(
+        self,
+        cluster: WatchedCluster,
+        every_s: float,
+        alarms: Alarms,
+        clock: Clock,
+        scheduler: Scheduler | None = None,
+    ) -> None:
+        """Take what it works with; nothing is read yet. `scheduler` None: as the cluster's settings say."""
         self.cluster = cluster
         self.alarms = alarms
         self.rounds = 0
@@ -55,7 +62,7 @@ class Watch:
         self._every_s = every_s
         self._clock = clock
         self._reader = LedgerReader(cluster.folder, cluster.name)
-        self._scheduler = Scheduler(cluster.commands)
+        self._scheduler = scheduler or Scheduler(cluster.commands)
         self._jobs: Mapping[str, JobView] = {}
         self._min_job_age_s: float | None = None
         self._settings_at_s = float("-inf")
@@ -228,9 +235,9 @@ class Watch:
     async def _carry_out(self, want: Want, deed: WatchdogDeed, wanted: Mapping[str, datetime]) -> None:
         """The last look, and the command within a second of its begin."""
         read_s = self._clock.monotonic()
-        self.ledger = self._read_ledger()
         try:
             job = await self._scheduler.job(want.job.raw_id, wanted)
+            self.ledger = self._read_ledger()
             against = self.ledger.problem or self.ledger.stop
             ground = self._ground()
             others = tuple(item for item in ground.deeds if item.id != deed.id)
