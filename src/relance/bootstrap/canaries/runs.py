@@ -19,6 +19,8 @@ from relance.recovery.rows import IncidentItem
 from relance.recovery.stories import IncidentStory, JobStory
 
 _STEPS_SEEN = 3
+_STAGE_S = 10.0
+"""A job's wish counts within so long after its steps are seen."""
 _CLOSED_S = 60.0
 """A step beyond the old ones is reported, and its incident closed, within so long."""
 _QUIET_S = 45.0
@@ -87,7 +89,7 @@ class Run:
                 return
             read = f"job {self.raw_id} on {wordings.nodes(view.nodes)}"
             self.say("seen", Level.OK, read, "Relance follows its steps")
-        if self._acts and await ground.until(lambda: ground.acts(self.raw_id)) is None:
+        if self._acts and await ground.until(lambda: ground.acts(self.raw_id), _STAGE_S) is None:
             stage = await ground.stage(self.raw_id)
             why = "; ".join(stage.effective.why) if stage is not None else "the server does not know the job"
             remedy = (
