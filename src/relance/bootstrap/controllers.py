@@ -7,12 +7,15 @@ import socket
 from dataclasses import dataclass
 from pathlib import Path
 
+from relance.bootstrap.accesses import commands_of
 from relance.bootstrap.sites import opted_in_of
 from relance.bootstrap.states import StateFolder
 from relance.config import ClusterSettings, SettingError
+from relance.config.access import LocalAccess
 from relance.config.settings import LocalSchedulerSettings, SlurmSchedulerSettings
 from relance.controllers.local import LocalScheduler
-from relance.controllers.slurm import SlurmScheduler, SlurmSettings, commands_of
+from relance.controllers.slurm import SlurmScheduler, SlurmSettings
+from relance.controllers.slurm.settings import own_account
 from relance.controlling.controller import Controller
 from relance.controlling.evidence_commands import EvidencePlan
 from relance.controlling.ledger import Ledger, LedgerUnusableError
@@ -87,7 +90,8 @@ def slurm_settings(cluster: ClusterSettings, settings: SlurmSchedulerSettings) -
     opted_in, accounts = opted_in_of(cluster)
     return SlurmSettings(
         cluster=cluster.name,
-        commands=commands_of(settings.bin_dir, settings.conf),
+        commands=commands_of(settings),
+        account=own_account() if isinstance(settings.access, LocalAccess) else None,
         partitions=settings.partitions,
         opted_in=tuple(sorted(opted_in)) if opted_in is not None else None,
         opted_in_accounts=tuple(sorted(accounts)) if accounts is not None else None,

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator, model_validator
 
+from relance.config.access import AccessSettings, LocalAccess, SshAccess, place_of
 from relance.config.evidence import EvidenceSettings
 from relance.config.gates import OptInSettings, QuietHoursSettings
 from relance.config.limits import read_limits
@@ -52,14 +53,21 @@ class LocalSchedulerSettings(_Strict):
 
 
 class SlurmSchedulerSettings(_Strict):
-    """A Slurm cluster, asked by its own commands on this host."""
+    """A Slurm cluster, asked by its own commands: of this host, of another one, or in a container."""
 
     kind: Literal["slurm"]
     """Which kind of scheduler this is."""
+    access: AccessSettings = Field(default_factory=LocalAccess)
+    """Where Slurm's commands are: on this host (`local`), or as the kinds `ssh` and `container` say."""
+    token_file: Path | None = None
+    """Where the cluster asks for tokens (auth/jwt): a file of mode 0600 with the token of Relance's account, read anew
+    for each command. Unset: munge, or what Slurm finds by itself."""
     bin_dir: Path | None = None
-    """Folder of squeue, scontrol, sacct, scancel and sacctmgr; unset: they are found by PATH."""
+    """Folder of squeue, scontrol, sacct, scancel and sacctmgr; unset: they are found by PATH. Over SSH the script there
+    has it."""
     conf: Path | None = None
-    """The cluster's slurm.conf; unset: as the environment says, or where Slurm looks by itself."""
+    """The cluster's slurm.conf; unset: as the environment says, or where Slurm looks by itself. Over SSH the script
+    there has it."""
     partitions: tuple[str, ...] = ()
     """Partitions that are served; empty: all."""
     watch_all: bool = True
@@ -83,13 +91,22 @@ class SlurmSchedulerSettings(_Strict):
     requests_per_minute: Annotated[float, Field(ge=10, le=6000)] | None = None
     """How many commands may be run in a minute outside restarts; unset: 60, or what `jobs_s` needs."""
 
-    @field_validator("bin_dir", "conf")
+    @field_validator("bin_dir", "conf", "token_file")
     @classmethod
     def _is_absolute(cls, path: Path | None) -> Path | None:
         if path is not None and not path.is_absolute():
             message = f"{path} is not an absolute path"
             raise ValueError(message)
         return path
+
+    @model_validator(mode="after")
+    def _leaves_to_the_script_what_is_there(self) -> Self:
+        given = [name for name in ("bin_dir", "conf") if getattr(self, name) is not None]
+        if isinstance(self.access, SshAccess) and given:
+            option = given[0].replace("_", "-")
+            message = f"over SSH {given[0]} is the script's: relance slurm-script --{option} PATH, and not here"
+            raise ValueError(message)
+        return self
 
 
 SchedulerSettings = Annotated[
@@ -353,4 +370,4 @@ def _place(scheduler: LocalSchedulerSettings | SlurmSchedulerSettings) -> str:
     """What tells one scheduler from another."""
     if isinstance(scheduler, LocalSchedulerSettings):
         return str(scheduler.state_dir)
-    return f"slurm of {scheduler.conf or 'this host'}"
+    return f"slurm of {' '.join(filter(None, (place_of(scheduler.access), str(scheduler.conf or '')))) or 'this host'}"

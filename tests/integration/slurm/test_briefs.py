@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from relance.controllers.slurm import SlurmScheduler, SlurmSettings, commands_of, kinds, schedulers
+from relance.controllers.slurm import SlurmScheduler, SlurmSettings, kinds, schedulers
 from relance.domain.views import JobState
 from relance.ports.clocks import SystemClock
 from relance.simulation.private_slurm import ClusterPlan, RunningCluster
+from relance.slurm.running import Commands
 
 
 async def test_a_job_read_by_tables_is_as_its_full_record_tells(
@@ -31,7 +32,10 @@ async def test_a_job_read_by_tables_is_as_its_full_record_tells(
     cluster.wait_for_state(runs, {"RUNNING"})
     cluster.wait_for_state(fails, {"FAILED"})
     settings = SlurmSettings(
-        cluster="alpha", commands=commands_of(None, Path(cluster.slurm_conf)), opted_in=None, read_wish_files=False
+        cluster="alpha",
+        commands=Commands(slurm_conf=cluster.slurm_conf),
+        opted_in=None,
+        read_wish_files=False,
     )
     scheduler = SlurmScheduler(settings, SystemClock())
     try:

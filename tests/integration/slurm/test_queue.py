@@ -7,10 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench.command_counts import CommandCounts
-from relance.controllers.slurm import SlurmScheduler, SlurmSettings, commands_of
+from relance.controllers.slurm import SlurmScheduler, SlurmSettings
 from relance.domain.views import JobState
 from relance.ports.clocks import SystemClock
 from relance.simulation.private_slurm import ClusterPlan, RunningCluster
+from relance.slurm.running import Commands
 from relance.testing.other_users import user_of
 from relance.testing.slurm_queues import SlurmQueue
 
@@ -26,7 +27,7 @@ async def test_a_long_queue_is_asked_for_once_a_look_and_unchanged_jobs_are_left
     counts = CommandCounts(tmp_path / "counts", user_of("root"), cluster.env["PATH"])
     settings = SlurmSettings(
         cluster="alpha",
-        commands=commands_of(counts.folder, Path(cluster.slurm_conf)),
+        commands=Commands(bin_dir=str(counts.folder), slurm_conf=cluster.slurm_conf),
         opted_in=None,
         read_wish_files=False,
     )

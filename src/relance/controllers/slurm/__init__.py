@@ -1,8 +1,8 @@
-"""The scheduler Slurm, by its own commands on this host."""
+"""The scheduler Slurm, by its own commands."""
 
 from __future__ import annotations
 
 from relance.controllers.slurm.schedulers import SlurmScheduler
-from relance.controllers.slurm.settings import SlurmSettings, commands_of
+from relance.controllers.slurm.settings import SlurmSettings
 
-__all__ = ["SlurmScheduler", "SlurmSettings", "commands_of"]
+__all__ = ["SlurmScheduler", "SlurmSettings"]
