@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 import pytest
@@ -31,6 +32,12 @@ structlog.configure(
 def pytest_configure(config: pytest.Config) -> None:
     """Try tests against real processes once more."""
     config.pluginmanager.register(Reruns(), "tests against real processes once more")
+
+
+def pytest_collection_finish() -> None:
+    """Leave the thousands of collected tests out of each later search for garbage: a tenth of the run's work."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)
