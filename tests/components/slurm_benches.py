@@ -52,7 +52,7 @@ class SlurmBench:
         self._script.chmod(0o755)
         self._flags: dict[str, Path] = {}
 
-    def adapter(self) -> SlurmScheduler:
+    def adapter(self, *, rename_logs: bool = False) -> SlurmScheduler:
         """An adapter that knows nothing yet."""
         as_operator = tuple(self.cluster.argv_as(OPERATOR, []))
         here = Commands(bin_dir=bin_dir(self.cluster), slurm_conf=str(self._conf), prefix=as_operator)
@@ -63,6 +63,7 @@ class SlurmBench:
             account=(OPERATOR, pwd.getpwnam(OPERATOR).pw_uid) if self._way is None else None,
             partitions=(self.partition,),
             poll_s=0.5,
+            rename_logs=rename_logs,
         )
         return SlurmScheduler(settings, self.clock)
 

@@ -37,4 +37,5 @@ def name_for(job: SlurmJob, restart_count: int) -> str | None:
             return None
         shown = str(PurePosixPath(job.work_dir) / shown)
     path = f"{_OURS.sub('', shown)}.r{restart_count}"
-    return path if is_fit(path) and not shown.startswith("/dev/") else None
+    is_device = PurePosixPath(shown).parent == PurePosixPath("/dev")
+    return path if is_fit(path) and not is_device else None
