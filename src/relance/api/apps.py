@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from relance.api import agents, decisions, health, reads, tokens
+from relance.api import agents, decisions, health, reads, requests, tokens
 from relance.api.access import Reader
 from relance.api.metrics import Metrics
 from relance.ports.histories import HistoryError
@@ -49,7 +49,7 @@ def create_app(server: ServerParts, pages: ASGIApp | None = None) -> FastAPI:
     )
     app.state.parts, app.state.feeds, app.state.metrics = server, feeds, metrics
     app.include_router(health.router)
-    for router in (reads.router, decisions.router, tokens.router, agents.router):
+    for router in (reads.router, decisions.router, requests.router, tokens.router, agents.router):
         app.include_router(router, prefix=PREFIX)
     app.add_api_route(f"{PREFIX}/openapi.json", _openapi, methods=["GET"], tags=["health"])
     app.mount("/api", _nothing_here)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -69,10 +69,27 @@ class Denial(_Strict):
     reason: Words = ""
 
 
+class JobRequest(_Strict):
+    """Ask for something to be done to a job; the reason is told to its owner."""
+
+    verb: Literal["cancel", "hold", "release"]
+    reason: Annotated[str, Field(min_length=1, max_length=500)]
+
+
+class NodeRequest(_Strict):
+    """Ask for a node to be kept out for some seconds, or to be returned."""
+
+    verb: Literal["quarantine", "drain", "return"]
+    reason: Annotated[str, Field(min_length=1, max_length=500)]
+    for_s: Seconds | None = None
+
+
 class StormEnd(_Strict):
     """Let restarts come back after a storm."""
 
     reason: Words = ""
+    storm_id: Annotated[str, Field(max_length=100)] = ""
+    """Which one, or a unique beginning of its id; needed where several are open."""
 
 
 class TokenOrder(_Strict):

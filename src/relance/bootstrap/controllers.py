@@ -61,6 +61,7 @@ def open_controller(cluster: ClusterSettings, folder: StateFolder, backend: Back
         settings=ControllerSettings(
             holder=holder_name(place),
             limits=cluster.limits,
+            requests=cluster.actions.kinds,
             pace=Pace(look_s=cluster.poll_s),
             evidence=EvidencePlan(
                 command=cluster.evidence.command, collect=cluster.evidence.collect, limit_s=cluster.evidence.limit_s
@@ -106,6 +107,7 @@ def slurm_settings(cluster: ClusterSettings, settings: SlurmSchedulerSettings) -
         settings_s=settings.settings_s,
         requests_per_minute=settings.requests_per_minute,
         limits=cluster.limits,
+        requests=cluster.actions.kinds,
     )
 
 

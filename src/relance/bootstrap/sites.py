@@ -41,6 +41,7 @@ def rules_of(cluster: ClusterSettings, zone: tzinfo | None = None) -> ClusterRul
         act_partitions=frozenset(cluster.act_partitions) if cluster.act_partitions is not None else None,
         quiet=QuietWeek(hours=quiet, zone=zone or UTC),
         limits=cluster.limits,
+        requests=cluster.actions.kinds,
         progress_patterns=tuple(cluster.progress_patterns.items()),
         hang_after_s=cluster.hang_after_s,
     )

@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator, model_validator
 
 from relance.config.access import AccessSettings, LocalAccess, SshAccess, place_of
+from relance.config.actions import ActionSettings
 from relance.config.evidence import EvidenceSettings
 from relance.config.gates import OptInSettings, QuietHoursSettings
 from relance.config.limits import read_limits
@@ -151,6 +152,8 @@ class ClusterSettings(_Strict):
     """Where the metrics of nodes and devices are."""
     evidence: EvidenceSettings = Field(default_factory=EvidenceSettings)
     """What is collected of a suspected hang before anything is done about it, and whether it is."""
+    actions: ActionSettings = Field(default_factory=ActionSettings)
+    """What people may ask Relance to do to jobs and nodes."""
     limits: Limits = Field(default_factory=Limits)
     """The limits of policy and detectors; only what differs from the defaults."""
 

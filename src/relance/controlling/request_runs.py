@@ -95,7 +95,7 @@ class RequestRuns:
             return ""
         if order.why_not or self._against(request) or now_s < self._again_s.get(key, 0.0):
             return ""
-        if request.kind not in self._settings.allowed:
+        if request.kind not in (*self._settings.allowed, RequestKind.ARM_JOBS):
             what = f"{request.verb.value} {request.subject}"
             return f"{what}: the controller's own settings have actions.{request.kind.value} off"
         try:

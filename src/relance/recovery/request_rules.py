@@ -13,6 +13,7 @@ from relance.domain.request_checks import Found, why_not
 from relance.domain.requests import GOOD_FOR, Request, RequestKind, RequestRecord, RequestVerb, request_id
 from relance.domain.stages import Stage
 from relance.domain.views import ClusterReport, JobView, NodeState, NodeView
+from relance.recovery.ordering import job_stage
 from relance.recovery.sites import ClusterRules
 
 OURSELVES = "relance"
@@ -60,6 +61,10 @@ def job_against(ground: Ground, request: Request, record: JobRecord, view: JobVi
         return against
     if view is None:
         return "the scheduler does not show this job any more"
+    if request.verb is RequestVerb.ARM:
+        stage = job_stage(record, ground.cluster, ground.rules, ground.now, view)
+        if stage.stage is not Stage.ACT:
+            return f"only at act: {'; '.join(stage.why)}"
     incident = record.open_incident
     if incident is not None and incident.action is not None and incident.action.end in _OPEN_ACTIONS:
         return "an action of ours on this job is under way: ask again when it has ended"

@@ -26,6 +26,8 @@ class ClusterRules:
     """Accounts to which the opt-in rule is limited, too; None: any."""
     act_partitions: frozenset[str] | None = None
     """Partitions in which may be acted at all; None: all."""
+    file_systems: tuple[str, ...] = ()
+    """Mount points of shared file systems, as the site names them; empty: told by the paths' first folders."""
     quiet: QuietWeek = field(default_factory=QuietWeek)
     """When nothing begins."""
     requests: frozenset[RequestKind] = frozenset()

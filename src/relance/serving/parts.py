@@ -12,6 +12,7 @@ from relance.ports.tokens import TokenStore
 from relance.recovery.commands import Commands
 from relance.recovery.live import Live
 from relance.recovery.queries import Queries
+from relance.recovery.requesting import Requesting
 from relance.recovery.sites import Site
 from relance.serving.identities import Identities
 from relance.serving.owners import Owners
@@ -72,6 +73,10 @@ class ServerParts:
     def commands(self) -> Commands:
         """The write side over these parts."""
         return Commands(self.history, self.site, self.clock)
+
+    def requesting(self) -> Requesting:
+        """What people may ask to be done, over these parts."""
+        return Requesting(self.history, self.site, self.clock, self.live)
 
     def identities(self) -> Identities:
         """The doorkeeper over these parts."""

@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from relance.domain.limits import Limits
+from relance.domain.requests import RequestKind
 from relance.domain.views import (
     Hold,
     JobState,
@@ -94,6 +95,13 @@ def node_view(row: Row) -> NodeView:
         raise SchedulerSilentError(f"a node's row cannot be read: {error!r}") from error
 
 
+_REFUSED = {
+    RequestKind.HOLD_JOBS: "the simulated scheduler takes no hold of a waiting job",
+    RequestKind.RESERVE_NODES: "the simulated scheduler keeps no node out",
+    RequestKind.DRAIN_NODES: "the simulated scheduler keeps no node out",
+}
+
+
 def facts(info: Row, *, may_act: bool) -> SchedulerFacts:
     """What the scheduler says of itself. Raises SchedulerSilentError."""
     try:
@@ -103,6 +111,7 @@ def facts(info: Row, *, may_act: bool) -> SchedulerFacts:
             min_job_age_s=float(info["min_job_age_s"]),
             requeue_delay_s=float(info["requeue_delay_s"]),
             may_act=may_act,
+            refuses=tuple((kind.value, why) for kind, why in _REFUSED.items()),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise SchedulerSilentError(f"the scheduler's facts cannot be read: {error!r}") from error

@@ -17,7 +17,7 @@ from relance.controllers.slurm.accesses import accesses
 from relance.controllers.slurm.budgets import SLOW_S
 from relance.controllers.slurm.fitness import Fitness, Level, Rights, fitness
 from relance.controllers.slurm.kinds import shows_all_for_one
-from relance.controllers.slurm.powers import refused_commands
+from relance.controllers.slurm.powers import asked_for, refused_commands
 from relance.controllers.slurm.settings import SlurmSettings
 from relance.controllers.slurm.skews import skew, time_of
 from relance.ports.clocks import Clock
@@ -92,7 +92,7 @@ async def _inspect(settings: SlurmSettings, log_roots: tuple[Path, ...], clock: 
     user, uid = settings.account or asker.account or ("", -1)
     facts = replace(facts, federation=await _federation(asker))
     rights = await _rights(asker, user, uid)
-    found = [*ways, *fitness(facts, rights), refused_commands(facts, rights)]
+    found = [*ways, *fitness(facts, rights), refused_commands(facts, rights), asked_for(settings.requests, rights)]
     asked_at = clock.now()
     counts = await _counts(asker)
     found.append(skew(time_of(counts), asked_at, clock.now()))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import pwd
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from relance.domain.limits import Limits
+from relance.domain.requests import RequestKind
 from relance.slurm.running import Commands
 
 
@@ -42,6 +42,7 @@ class SlurmSettings:
         settings_s: How often the settings of Slurm are read.
         requests_per_minute: How many commands may be run outside transactions.
         limits: The site's: jobs' own wishes are clipped by them.
+        requests: What people may ask for, for the check of our rights.
     """
 
     cluster: str
@@ -61,6 +62,7 @@ class SlurmSettings:
     settings_s: float = 60.0
     requests_per_minute: float | None = None
     limits: Limits = field(default_factory=Limits)
+    requests: frozenset[RequestKind] = frozenset()
 
     @property
     def budget_per_minute(self) -> float:
@@ -68,10 +70,3 @@ class SlurmSettings:
         if self.requests_per_minute is not None:
             return self.requests_per_minute
         return max(60.0, 4 * 60.0 / self.poll_s)
-
-
-def commands_of(bin_dir: Path | None, conf: Path | None) -> Commands:
-    """How the commands of an installation are started."""
-    return Commands(
-        bin_dir=str(bin_dir) if bin_dir is not None else None, slurm_conf=str(conf) if conf is not None else None
-    )

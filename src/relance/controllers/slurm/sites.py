@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from relance.controllers.slurm import rights as rights_of
 from relance.controllers.slurm.budgets import Interval
 from relance.controllers.slurm.fitness import Rights, fitness
+from relance.controllers.slurm.powers import refuses
 from relance.controllers.slurm.questions import Questions
 from relance.controllers.slurm.requirements import window_s
 from relance.controllers.slurm.rows import node_view, time_of, window_of
@@ -192,6 +193,7 @@ def facts_of(control: ControlFacts, rights: Rights) -> SchedulerFacts:
         requeue_delay_s=1.0 + window_s(control),
         may_act=rights.may_act_everywhere or bool(rights.coordinates),
         lacks=tuple(f"{item.text}; {item.remedy}" if item.remedy else item.text for item in lacking),
+        refuses=refuses(rights),
     )
 
 
