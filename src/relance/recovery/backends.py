@@ -34,6 +34,7 @@ from relance.ports.histories import (
     TooManyRecoveriesError,
 )
 from relance.recovery.acting import Actors
+from relance.recovery.arming import Arming
 from relance.recovery.assigning import assignment, followed, runs_or_ended_lately, view_of
 from relance.recovery.claims import (
     Counter,
@@ -60,6 +61,7 @@ from relance.recovery.sites import ClusterRules, Site
 from relance.recovery.situations import active_exclusions
 from relance.recovery.standings import GivenLease
 from relance.recovery.stepping import step_events
+from relance.recovery.storms import storm_for, whereabouts
 from relance.recovery.watchdogs import record_deed
 
 _TRIES = 20
@@ -104,6 +106,7 @@ class LocalBackend:
         self._actors = Actors(history)
         self._evidence = EvidenceDesk(history, live, site, clock, trace_rules)
         self._requests = RequestDesk(history, live, site, clock)
+        self._arming = Arming(history)
         self._habits = Habits(history)
         history.subscribe(self._appended)
         history.subscribe(loop.heard)
@@ -203,6 +206,8 @@ class LocalBackend:
             found += [made] if made is not None else []
             evidence += self._evidence.orders(record, row.incident.id, stages, now)
         acting = await self._acting(report, stages, now)
+        if report is not None and lease.granted:
+            await self._arming.ask(report, acting, now)
         return Orders(
             lease=lease,
             orders=tuple(found),
@@ -232,6 +237,10 @@ class LocalBackend:
                 cluster.record if isinstance(cluster.record, ClusterRecord) else ClusterRecord(cluster=claim.cluster)
             )
             view = view_of(self._live.reports.get(claim.cluster), record.job)
+            storm = storm_for(
+                await self._loop.storms_of(stages, rules, now),
+                whereabouts(record, view, incident.verdict if incident else None, rules.file_systems),
+            )
             counter = Counter(
                 stage=job_stage(record, stages, rules, now, view),
                 standing=standing(as_shown(record, view), rules, view),
@@ -239,7 +248,7 @@ class LocalBackend:
                 report=self._live.reports.get(claim.cluster),
                 view_max_age_s=rules.limits.view_max_age_s,
                 now=now,
-                storm=await self._loop.storm_of(stages, rules, now),
+                storm=storm,
                 successor=await self._successor_stage(incident, stages, rules, now),
                 quiet=quiet_now(rules.quiet, standing(as_shown(record, view), rules, view).partitions, now),
                 recoveries=(await self._loop.queue_of(claim.cluster)).under_way,
@@ -255,7 +264,7 @@ class LocalBackend:
                 keep_wake=True,
                 unchanged=((cluster.stream, cluster.version),),  # a stage set meanwhile counts before this begins
                 unique=(unique_key(claim),),
-                permits=permits(claim, stages, record, rules.limits.storms, now),
+                permits=permits(claim, storm, record, rules.limits.storms, now),
                 recoveries=most_recoveries(claim, record, rules.limits),
                 lease=Lease(
                     cluster=claim.cluster, holder=claim.holder, epoch=claim.lease_epoch, duration_s=rules.lease_s
