@@ -27,10 +27,10 @@ from relance.controlling.sights import Sight
 from relance.controlling.transactions import Tools
 from relance.domain.faults import Remedy
 from relance.domain.ledgers import Decided, LetGo, Taken
-from relance.domain.views import ClusterReport
+from relance.domain.views import ClusterReport, Impairment
 from relance.ports.backends import Backend, BackendRefusedError, BackendUnavailableError, Order, Orders
 from relance.ports.clocks import Clock
-from relance.ports.schedulers import Scheduler, SchedulerSilentError
+from relance.ports.schedulers import Scheduler, SchedulerSilentError, SchedulerUnreachedError
 
 _log = structlog.get_logger("relance.controlling")
 _DRAIN_S = 5.0
@@ -144,6 +144,8 @@ class Controller:
             report = await self._sight.look(problems, why_nothing_is_begun(self.standing()))
         except SchedulerSilentError as error:
             self._alarm("scheduler", f"the scheduler does not answer: {error}")
+            if isinstance(error, SchedulerUnreachedError):
+                await self._report_what_is_missing(error)
             return
         except Exception as error:  # noqa: BLE001 -- an answer that nobody thought of is one that cannot be read
             _log.exception("look")
@@ -158,6 +160,14 @@ class Controller:
             self._alarm("report", f"the server did not take the report: {error}")
         else:
             self._alarm("report", "")
+
+    async def _report_what_is_missing(self, error: SchedulerUnreachedError) -> None:
+        """Have the server know why nothing new is seen; what was seen last is as old as it is."""
+        missing = Impairment(name=error.way, reason=str(error))
+        report = self._sight.again(missing, self.alarms.values())
+        if report is not None:
+            with contextlib.suppress(BackendUnavailableError, BackendRefusedError):
+                await self._backend.report(report)
 
     async def obey_orders(self) -> None:
         """Renew the lease, note what is taken, and prepare, claim and begin what the orders allow."""

@@ -8,7 +8,7 @@ from typing import Final
 
 from relance.controlling.joint_looks import JointLook
 from relance.domain.twins import with_former_dependencies
-from relance.domain.views import ClusterReport, JobState, JobView
+from relance.domain.views import ClusterReport, Impairment, JobState, JobView
 from relance.ports.backends import Order
 from relance.ports.clocks import Clock
 from relance.ports.schedulers import JobGoneError, Scheduler, SchedulerSilentError
@@ -57,6 +57,16 @@ class Sight:
         )
         self._looked_s = begun_s
         return self.report
+
+    def again(self, missing: Impairment, problems: Iterable[str] = ()) -> ClusterReport | None:
+        """The newest look once more, as old as it is, with what is missing since; None: there was none yet."""
+        if self.report is None:
+            return None
+        self._sequence += 1
+        facts = replace(self.report.facts, impairments=(missing,))
+        return replace(
+            self.report, sequence=self._sequence, facts=facts, complete=False, past=(), problems=tuple(problems)
+        )
 
     async def look_for_copies(self) -> ClusterReport:
         """A whole look in which jobs keep the dependency they showed before. Raises SchedulerSilentError."""

@@ -67,6 +67,8 @@ class HealthCap:
         """What it means while it lasts, in words."""
         if self.spares_running and self.stage is Stage.ACT:
             return "nothing that runs is ended"
+        if self.stage is Stage.ACT:
+            return "nothing is lowered yet"
         return f"at most {self.stage.value}"
 
 

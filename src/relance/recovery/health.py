@@ -21,9 +21,10 @@ from relance.policy import detect_storm, storm_has_passed
 from relance.recovery.sites import ClusterRules
 
 _RIGHTS = "rights"
+_WAYS = ("connection", "token")
 AGENTS = frozenset({"controller", "watcher"})
 """Names under which our own agents are lost."""
-RESERVED = AGENTS | {_RIGHTS}
+RESERVED = AGENTS | {_RIGHTS, *_WAYS}
 """Names of caps that are none of a source's; no source may have one of them."""
 
 
@@ -56,6 +57,7 @@ def health_events(
     if pulse.sights is not None and not watcher:  # a watcher that is lost says nothing new of its sources
         found += _sources(record, pulse.sights, rules.source_lost_s, now)
     found += _rights(record, pulse.facts, now)
+    found += _ways(record, pulse.facts, now)
     return tuple(found)
 
 
@@ -106,6 +108,26 @@ def _rights(record: ClusterRecord, facts: SchedulerFacts | None, now: datetime) 
     if known is not None and not reason:
         return [e.HealthRestored(cluster=record.cluster, name=_RIGHTS, partition=None, at=now)]
     return []
+
+
+def _ways(record: ClusterRecord, facts: SchedulerFacts | None, now: datetime) -> list[e.ClusterEvent]:
+    """What is missing between a controller and its scheduler caps the stage while it lasts; what soon will be is told.
+
+    Words that change while it lasts are not told again.
+    """
+    found: list[e.ClusterEvent] = []
+    missing = {each.name: each for each in facts.impairments} if facts is not None else None
+    for name in _WAYS if missing is not None else ():
+        known = next((cap for cap in record.caps if cap.name == name), None)
+        wanted = missing.get(name) if missing is not None else None
+        if wanted is not None:
+            stage = Stage.ACT if wanted.is_ahead else Stage.OBSERVE
+            if known is None or known.stage is not stage:
+                cap = HealthCap(name=name, stage=stage, reason=wanted.reason, since=now)
+                found.append(e.HealthCapped(cluster=record.cluster, cap=cap))
+        elif known is not None:
+            found.append(e.HealthRestored(cluster=record.cluster, name=name, partition=None, at=now))
+    return found
 
 
 def _sources(record: ClusterRecord, sights: SightReport, lost_after_s: float, now: datetime) -> list[e.ClusterEvent]:
