@@ -28,7 +28,9 @@ class VictoriaLogs:
         self.url = url.rstrip("/")
         account, _, project = tenant.partition(":")
         self.headers = {"AccountID": account, "ProjectID": project} if tenant else {}
-        self._client = httpx2.Client(base_url=self.url, timeout=20.0, headers=self.headers)
+        self._client = httpx2.Client(
+            base_url=self.url, timeout=20.0, headers=self.headers, verify=not self.url.startswith("http:")
+        )
 
     def push(self, labels: Mapping[str, str], lines: Sequence[tuple[int, str]]) -> None:
         """Store lines of one stream, each with its time in nanoseconds."""

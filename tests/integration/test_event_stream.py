@@ -20,7 +20,7 @@ AUTHORIZED = {"Authorization": f"Bearer {secret(TokenRole.VIEWER)}"}
 @asynccontextmanager
 async def listening(url: str, **headers: str) -> AsyncIterator[AsyncIterator[str]]:
     async with (
-        httpx2.AsyncClient(timeout=20) as client,
+        httpx2.AsyncClient(timeout=20, verify=False) as client,
         client.stream("GET", f"{url}/api/v1/events", headers={**AUTHORIZED, **headers}) as response,
     ):
         assert response.status_code == 200
@@ -66,7 +66,7 @@ async def test_a_quiet_stream_is_kept_open_by_comments() -> None:
 
 async def test_a_full_house_is_said_and_a_place_that_is_left_is_free_again() -> None:
     made = await world(web=WebSettings(streams=1, ping_s=0.05))
-    async with serving(made) as url, httpx2.AsyncClient(timeout=20, headers=AUTHORIZED) as client:
+    async with serving(made) as url, httpx2.AsyncClient(timeout=20, headers=AUTHORIZED, verify=False) as client:
         async with listening(url) as lines:
             await ids(lines, 1)
             full = await client.get(f"{url}/api/v1/events")
