@@ -9,7 +9,8 @@ import structlog
 
 from relance.controlling.moves import Transaction
 from relance.controlling.resumptions import Setting, adopted, fresh, resumed
-from relance.controlling.transactions import Carrying, Tools
+from relance.controlling.senders import Tools
+from relance.controlling.transactions import Carrying
 from relance.domain.advice import ActionEnd
 from relance.domain.ledgers import Began, Ended
 from relance.domain.views import JobView

@@ -12,8 +12,8 @@ from relance.controlling.leaves import OPEN_ENDS, Standing, why_not_claimed
 from relance.controlling.ledger import LedgerUnusableError
 from relance.controlling.paces import COMMAND_LIMIT_S
 from relance.controlling.preparations import NothingToDo, Preparation, Scene, expected_of, prepare
+from relance.controlling.senders import Tools
 from relance.controlling.sights import Sight
-from relance.controlling.transactions import Tools
 from relance.domain.advice import Claim, Effect, StepRecord
 from relance.domain.incidents import Action
 from relance.domain.keys import stable_id
@@ -75,6 +75,8 @@ class Beginnings:
         if order.stage.stage.rank >= Stage.APPROVE.rank and self._sight.age_s() > VIEW_AGE_S:
             await self._refresh()
         preparation = await self._prepare(order)
+        if isinstance(preparation, NothingToDo) and preparation.is_problem:
+            return f"job {order.raw_id} is not restarted: {preparation.reason}"
         if not isinstance(preparation, Preparation):
             return ""
         try:
@@ -99,14 +101,17 @@ class Beginnings:
             return None
 
     def _preparation(self, order: Order, job: JobView) -> Preparation | NothingToDo:
-        setting = self._actions.setting
+        setting, ledger = self._actions.setting, self._tools.ledger.state
         scene = Scene(
             cluster=setting.cluster,
             order=order,
             job=job,
             report=self._sight.report,
-            parked=self._tools.ledger.state.parked.get(str(order.advice.attempt.job)),
+            parked=ledger.parked.get(str(order.advice.attempt.job)),
             limits=setting.limits,
+            unwatched=self._tools.surroundings.unwatched(job.partition),
+            window_s=self._sight.window_s,
+            written=ledger.exclusions.get(str(job.job_key(setting.cluster)), ()),
         )
         return prepare(scene, self._tools.scheduler)
 
@@ -172,6 +177,7 @@ class Beginnings:
             at=self._tools.clock.now(),
             consent=order.stage.end_running,
             our_exclusions=order.our_exclusions,
+            holds=preparation.holds,
         )
 
     async def _adopt(self, order: Order, action: Action, lease: HeldLease) -> str:
@@ -194,13 +200,24 @@ class Beginnings:
         except SchedulerSilentError as error:
             return f"action {action.id} of {action.holder} cannot be settled: job {order.raw_id}: {error}"
         shows_requeue = job.restart_count == order.advice.attempt.restart_count + 1
-        began = self._taken_over(order, action, expected_of(job), requeued=action.requeued and shows_requeue)
+        requeued = action.requeued and shows_requeue
+        began = replace(
+            self._taken_over(order, action, expected_of(job), requeued=requeued),
+            holds=self._shows_hold(action, job),
+            held=action.held and shows_requeue,
+        )
         try:
             self._tools.ledger.append(began)
         except LedgerUnusableError as error:
             return f"action {action.id} of {action.holder} cannot be taken up: {error}"
         self._actions.adopt(began, job)
         return ""
+
+    def _shows_hold(self, action: Action, job: JobView) -> bool:
+        """Whether the effect that was shown holds the job; the command may depend on whether it runs."""
+        states = (JobState.RUNNING, JobState.FAILED)
+        holding = [self._tools.scheduler.requeue_held(replace(job, state=state)) for state in states]
+        return any(command in action.effect.commands for command in holding)
 
     def _taken_over(self, order: Order, action: Action, expected: Expected, *, requeued: bool = False) -> Began:
         as_it_is = Preparation(kind=action.kind, effect=action.effect, expected=expected)

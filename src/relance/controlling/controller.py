@@ -23,11 +23,13 @@ from relance.controlling.paces import COMMAND_LIMIT_S, ControllerSettings
 from relance.controlling.reporting import Reporter
 from relance.controlling.request_runs import RequestRuns, RequestSettings
 from relance.controlling.resumptions import Setting
+from relance.controlling.senders import Tools
 from relance.controlling.sights import Sight
-from relance.controlling.transactions import Tools
+from relance.controlling.watch_marks import ReadMark, mark_in
 from relance.domain.faults import Remedy
 from relance.domain.ledgers import Decided, LetGo, Taken
 from relance.domain.views import ClusterReport, Impairment
+from relance.domain.watchdogs import why_not_watching
 from relance.ports.backends import Backend, BackendRefusedError, BackendUnavailableError, Order, Orders
 from relance.ports.clocks import Clock
 from relance.ports.schedulers import Scheduler, SchedulerSilentError, SchedulerUnreachedError
@@ -43,9 +45,16 @@ class Controller:
     """One cluster's controller. Build it, then `run` it; or call `start` once and the ticks by hand."""
 
     def __init__(
-        self, *, backend: Backend, scheduler: Scheduler, ledger: Ledger, clock: Clock, settings: ControllerSettings
+        self,
+        *,
+        backend: Backend,
+        scheduler: Scheduler,
+        ledger: Ledger,
+        clock: Clock,
+        settings: ControllerSettings,
+        mark: ReadMark | None = None,
     ) -> None:
-        """Take the parts."""
+        """Take the parts. `mark` reads the watchdog's mark; None: the one beside the ledger."""
         self.alarms: dict[str, str] = {}
         """What is wrong now, by subject; goes into every report."""
         self._backend = backend
@@ -60,6 +69,7 @@ class Controller:
         self._sight = Sight(scheduler, clock, settings.holder)
         self._reporter = Reporter(backend, ledger, clock)
         self._deeds = Deeds(backend, ledger.folder, clock)
+        self._mark = mark or mark_in(ledger.folder)
         self._lease: HeldLease | None = None
         self._orders: Orders | None = None
         self._look_again = asyncio.Event()
@@ -247,6 +257,14 @@ class Controller:
         leave, reason = leave_to_send(transaction, self.standing(), self._orders)
         waits = self._deeds.in_the_way(transaction.began.advice.attempt) if leave is Leave.GRANTED else ""
         return (Leave.WAIT, waits) if waits else (leave, reason)
+
+    def unwatched(self, partition: str) -> str:
+        """Why no watchdog would free a job of this partition that we hold; empty when one would."""
+        return why_not_watching(self._mark(), self._scheduler.cluster, partition, self._clock.now())
+
+    def note_window(self, window_s: float) -> None:
+        """A requeued job showed that it starts by itself after so long: sooner than the settings say, that counts."""
+        self._sight.note_window(window_s)
 
     def standing(self) -> Standing:
         """How this controller stands now."""

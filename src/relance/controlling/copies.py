@@ -57,7 +57,8 @@ def leave_to_twin(transaction: Transaction, job: JobView, twin: str) -> Turn:
     if not is_ours(transaction) and not waits_for_us(transaction, job):
         return Turn(transaction=transaction, step=abandon(f"left as it is: {twin}"))
     end = abandon(f"our pending attempt was cancelled: {twin}")
-    send = Send(verb=Verb.CANCEL, restart_count=transaction.target_count)
+    is_overdue = transaction.is_left and transaction.holds
+    send = Send(verb=Verb.CANCEL, restart_count=transaction.target_count, is_overdue=is_overdue)
     note = Note(step="twin", detail=f"{twin}; our own pending attempt is cancelled, the copy goes on")
     return Turn(transaction=replace(transaction, sent=send, leave_end=end), step=send, notes=(note,))
 

@@ -25,8 +25,8 @@ from relance.controlling.leases import HeldLease
 from relance.controlling.leaves import Standing
 from relance.controlling.ledger import LedgerUnusableError
 from relance.controlling.paces import COMMAND_LIMIT_S, READ_AGE_S
+from relance.controlling.senders import Tools
 from relance.controlling.sights import Sight
-from relance.controlling.transactions import Tools
 from relance.domain.advice import Effect
 from relance.domain.collecting import (
     LIMIT_S,

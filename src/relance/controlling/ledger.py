@@ -14,8 +14,9 @@ import stat
 from datetime import timedelta
 from pathlib import Path
 
+from relance.domain.ledger_compaction import compacted
 from relance.domain.ledger_lines import line_of, read_lines
-from relance.domain.ledgers import VERSION, Entry, LedgerState, Opened, apply, compacted, fold
+from relance.domain.ledgers import VERSION, Entry, LedgerState, Opened, apply, fold
 from relance.ports.clocks import Clock
 
 LEDGER_NAME = "ledger.jsonl"

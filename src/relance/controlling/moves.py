@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
 
 from relance.controlling.paces import Pace
 from relance.domain.advice import ActionEnd
-from relance.domain.ledgers import Began, Expected, Outcome, Parked, Verb
+from relance.domain.ledgers import Began, Excluded, Expected, Outcome, Parked, Verb
 from relance.domain.limits import Limits
 from relance.domain.views import ClusterReport, JobView
 
@@ -32,6 +33,8 @@ class Moment:
     monotonic_s: float
     leave: Leave
     leave_reason: str = ""
+    unwatched: str = ""
+    """Why no watchdog would free a job that we hold; empty when one would."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +86,15 @@ class Late:
     """The command was not sent: the read that allowed it had become too old."""
 
 
-Seen = Looked | Blind | Saw | Missing | Unreadable | Answered | Late
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rearmed:
+    """What came of a job that waits for this one; empty `text`: nothing had to be done."""
+
+    raw_id: str
+    text: str = ""
+
+
+Seen = Looked | Blind | Saw | Missing | Unreadable | Answered | Late | Rearmed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +119,17 @@ class Send:
     restart_count: int
     exclude: tuple[str, ...] = ()
     start_at: datetime | None = None
+    ours: tuple[str, ...] = ()
+    """Those of `exclude` that the user did not name."""
+    is_overdue: bool = False
+    """By whatever read there is: a scheduler that answers too slowly for a fresh one must not keep a hold of ours."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rearm:
+    """Read a job that waits for this one, and let it wait anew if it was told that it does so in vain."""
+
+    raw_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +140,7 @@ class End:
     reason: str
 
 
-Step = Look | Read | Send | End
+Step = Look | Read | Send | Rearm | End
 
 
 class Phase(Enum):
@@ -136,6 +158,8 @@ class Phase(Enum):
     """Written, or started without it: wait until it has run for two seconds."""
     CANCEL = "cancel"
     """A cancellation was sent: wait until the job is gone."""
+    FREE = "free"
+    """The action is about to end: whatever hold of ours is left is ended first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,6 +205,10 @@ class Transaction:
     requeued_by_us: bool = False
     requeues: int = 0
     """How often the requeue to `target_count` was sent."""
+    holds: bool = False
+    """Our requeue to `target_count` holds the job, and no release of it is known: a hold that shows is ours."""
+    releases: int = 0
+    cancels: int = 0
     refused: str = ""
     writes: int = 0
     wrote: Send | None = None
@@ -195,8 +223,15 @@ class Transaction:
     """Until our update the job waited because we had parked it: it is ours to cancel."""
     added: tuple[str, ...] = ()
     """The nodes that we added to the job's list."""
+    written: Mapping[str, tuple[Excluded, ...]] = field(default_factory=dict)
+    """The newest lists of excluded nodes that the ledger had at the beginning, by job."""
+    rearmed: tuple[str, ...] = ()
+    """The jobs waiting for this one that were seen to."""
     leave_end: End | None = None
     """How the action ends once the cancellation is through."""
+    free_end: End | None = None
+    """How it ends once no hold of ours is left."""
+    free_since_s: float | None = None
     silent_since_s: float | None = None
     blind_since_s: float | None = None
     settle_since_s: float | None = None

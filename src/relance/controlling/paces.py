@@ -13,6 +13,8 @@ COMMAND_LIMIT_S = 10.0
 SETTLE_S = 30.0
 """So long after the time limit of a command that was not answered it may still arrive. Only if the job is as it was
 then is it asked for again: a requeue that arrives when the new attempt runs kills a healthy job; nothing is worse."""
+SHORT_WINDOW_S = 30.0
+"""Where a requeued job starts by itself sooner than this, a restart that has to write something first holds it."""
 READ_AGE_S = 1.0
 """A command goes out less than this long after the read that allowed it began (design 10)."""
 

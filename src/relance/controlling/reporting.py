@@ -27,7 +27,7 @@ def step_record(began: Began, story: Story, intent: Intended | None = None) -> S
     )
     match story:
         case Did():
-            is_start = story.outcome is Outcome.DONE and story.verb is not Verb.CANCEL
+            is_start = story.outcome is Outcome.DONE and story.verb in _STARTS
             facts = {"command": shlex.join(intent.argv)} if intent is not None else {}
             words = [*facts.values(), _OUTCOMES[story.outcome], story.text]
             return replace(
@@ -75,6 +75,8 @@ class Reporter:
         return next((item for item in intents if isinstance(story, Did) and item.number == story.number), None)
 
 
+_STARTS = (Verb.REQUEUE, Verb.REQUEUE_HELD, Verb.CONSTRAIN)
+"""What the scheduler accepts when it accepts a restart."""
 _OUTCOMES = {
     Outcome.DONE: "accepted",
     Outcome.REFUSED: "refused",

@@ -18,7 +18,7 @@ from relance.controlling.leaves import Standing
 from relance.controlling.ledger import LedgerUnusableError
 from relance.controlling.paces import COMMAND_LIMIT_S, READ_AGE_S
 from relance.controlling.request_commands import effect_of
-from relance.controlling.transactions import Tools
+from relance.controlling.senders import Tools
 from relance.domain.advice import ActionEnd, Command
 from relance.domain.request_checks import Found, is_done, why_not
 from relance.domain.requests import (

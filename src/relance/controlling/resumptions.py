@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from relance.controlling.moves import Phase, Transaction
 from relance.controlling.paces import COMMAND_LIMIT_S, Pace
 from relance.domain.advice import ActionKind
-from relance.domain.ledgers import ActionRecord, Began, LedgerState, Outcome, Verb
+from relance.domain.ledgers import ActionRecord, Began, Did, Intended, LedgerState, Outcome, Verb
 from relance.domain.limits import Limits
 from relance.domain.views import JobView
 
@@ -40,7 +40,9 @@ def fresh(began: Began, setting: Setting, state: LedgerState) -> Transaction:
         limits=setting.limits,
         pace=setting.pace,
         parked=state.parked.get(str(attempt.job)),
+        written=state.exclusions,
         requeued_by_us=began.requeued,
+        holds=began.held,
     )
 
 
@@ -63,9 +65,13 @@ def resumed(record: ActionRecord, setting: Setting, state: LedgerState, now_s: f
     """
     start = replace(fresh(record.began, setting, state), is_resumed=True)
     cancel = record.last(Verb.CANCEL)
+    requeue, update = _last_requeue(record), record.last(Verb.CONSTRAIN)
+    holds = requeue is not None and _is_hold_open(record, requeue[0])
     if cancel is not None:
-        return replace(start, phase=Phase.CANCEL, target_count=cancel[0].restart_count, cancel_since_s=now_s)
-    requeue, update = record.last(Verb.REQUEUE), record.last(Verb.CONSTRAIN)
+        return replace(
+            start, phase=Phase.CANCEL, target_count=cancel[0].restart_count, cancel_since_s=now_s,
+            holds=holds or start.holds,
+        )  # fmt: skip
     if requeue is None:
         if update is None:
             if not record.began.requeued:
@@ -80,14 +86,31 @@ def resumed(record: ActionRecord, setting: Setting, state: LedgerState, now_s: f
         base_count=intent.restart_count - 1,
         target_count=intent.restart_count,
         repeats=max(0, intent.restart_count - start.base_count - 1),
-        requeues=sum(
-            item.verb is Verb.REQUEUE and item.restart_count == intent.restart_count for item in record.intents
-        ),
+        requeues=sum(item.verb in _REQUEUES and item.restart_count == intent.restart_count for item in record.intents),
         # A command without an answer may have been sent just before the end, with all of its time limit to go.
         settle_since_s=now_s if answer is not None else now_s + COMMAND_LIMIT_S,
         queue_since_s=now_s,
+        holds=holds,
     )
     is_done = answer is not None and answer.outcome is Outcome.DONE
     if is_done or (update is not None and update[0].number > intent.number):
-        return replace(known, phase=Phase.QUEUE, requeued_by_us=not refused)
+        return replace(known, phase=Phase.QUEUE, requeued_by_us=not refused or holds)
     return replace(known, phase=Phase.SETTLE, refused=refused)
+
+
+_REQUEUES = (Verb.REQUEUE, Verb.REQUEUE_HELD)
+
+
+def _last_requeue(record: ActionRecord) -> tuple[Intended, Did | None] | None:
+    found = [item for verb in _REQUEUES if (item := record.last(verb)) is not None]
+    return max(found, key=lambda item: item[0].number, default=None)
+
+
+def _is_hold_open(record: ActionRecord, requeue: Intended) -> bool:
+    """Whether that requeue held the job, and no release after it is known to have been done."""
+    if requeue.verb is not Verb.REQUEUE_HELD:
+        return False
+    release = record.last(Verb.RELEASE)
+    is_newer = release is not None and release[0].number > requeue.number
+    is_done = release is not None and release[1] is not None and release[1].outcome is Outcome.DONE
+    return not (is_newer and is_done)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from relance.controlling import updates
 from relance.controlling.copies import leave_to_twin, twin_of, waits_for_us
 from relance.controlling.freshness import not_fresh, too_late
+from relance.controlling.holds import free, freed_first, is_held_by_us, may_be_held, release_answered
 from relance.controlling.moves import (
     Answered,
     Blind,
@@ -25,6 +26,7 @@ from relance.controlling.moves import (
     Note,
     Phase,
     Read,
+    Rearmed,
     Saw,
     Seen,
     Send,
@@ -36,7 +38,7 @@ from relance.controlling.moves import (
 )
 from relance.controlling.paces import COMMAND_LIMIT_S, READ_AGE_S, SETTLE_S
 from relance.controlling.state_tables import Case, Course, ruling
-from relance.controlling.updates import ENDING_LIMIT_S, job_changed
+from relance.controlling.updates import ENDING_LIMIT_S, job_changed, rearmed
 from relance.domain.advice import ActionEnd, ActionKind
 from relance.domain.ledgers import Outcome, Verb
 from relance.domain.views import ClusterReport, JobState, JobView
@@ -46,10 +48,15 @@ PATIENCE_S = 10.0
 LONG_PATIENCE_S = 600.0
 """The same once something has begun: then its end is called unknown."""
 REQUEUE_TRIES = 2
+CANCEL_TRIES = 2
 
 
 def advance(transaction: Transaction, seen: Seen, now: Moment) -> Turn:
-    """The next turn of a transaction; the first one sees a look."""
+    """The next turn of a transaction; the first one sees a look. No action ends with a hold of ours left."""
+    return freed_first(_advance(transaction, seen, now), now)
+
+
+def _advance(transaction: Transaction, seen: Seen, now: Moment) -> Turn:  # noqa: PLR0911 - one case per sight
     match seen:
         case Blind():
             return _blind(transaction, seen.text, now)
@@ -63,6 +70,8 @@ def advance(transaction: Transaction, seen: Seen, now: Moment) -> Turn:
             return _answered(transaction, seen, now)
         case Late():
             return too_late(transaction, now)
+        case Rearmed():
+            return rearmed(transaction, seen)
         case Saw(job=job) if job.state is JobState.UNKNOWN:
             return _unreadable(transaction, "the job's state cannot be read", now)
         case Saw():
@@ -77,7 +86,7 @@ def first_step(transaction: Transaction) -> Look | Read:
 
 
 def _saw(transaction: Transaction, job: JobView, now: Moment) -> Turn:
-    known = replace(transaction, job=job)
+    known = replace(transaction, job=job, holds=transaction.holds and may_be_held(transaction, job))
     changed = job_changed(known, job) if known.has_sent else None
     if changed is not None:
         return Turn(transaction=known, step=changed)
@@ -94,6 +103,8 @@ def _saw(transaction: Transaction, job: JobView, now: Moment) -> Turn:
             return updates.watch(known, job, now)
         case Phase.CANCEL:
             return _cancelling(known, job, now)
+        case Phase.FREE:
+            return free(known, job, now)
 
 
 def _check(transaction: Transaction, job: JobView, now: Moment) -> Turn:
@@ -111,8 +122,7 @@ def _check(transaction: Transaction, job: JobView, now: Moment) -> Turn:
     note = Note(step="checked", detail=rule.reason)
     match rule.course:
         case Course.TRANSACTION:
-            target = transaction.base_count + 1
-            return _send(transaction, Send(verb=Verb.REQUEUE, restart_count=target), note)
+            return _requeue(transaction, job, note, now)
         case Course.CONSTRAIN:
             waiting = replace(
                 transaction, phase=Phase.WRITE, target_count=job.restart_count, pending_since_s=now.monotonic_s
@@ -122,6 +132,24 @@ def _check(transaction: Transaction, job: JobView, now: Moment) -> Turn:
             return _send(transaction, Send(verb=Verb.CANCEL, restart_count=job.restart_count), note)
         case Course.NOTHING:
             return Turn(transaction=transaction, step=abandon(rule.reason))
+
+
+def _requeue(transaction: Transaction, job: JobView, note: Note, now: Moment) -> Turn:
+    """The requeue; one that holds the job only while a watchdog would free it if we died."""
+    verb = Verb.REQUEUE
+    notes: tuple[Note, ...] = (note,)
+    if transaction.began.holds:
+        if job.held_next:
+            reason = "somebody holds its next attempt since: left as it is"
+            return Turn(transaction=transaction, step=abandon(reason))
+        if not now.unwatched:
+            verb = Verb.REQUEUE_HELD
+        elif not transaction.repeats:
+            # What was shown holds the job; the advice expires if the watchdog does not come back.
+            return Turn(transaction=transaction, step=Read(after_s=transaction.pace.slow_poll_s))
+        else:
+            notes = (note, Note(step="not held", detail=now.unwatched))
+    return _send(transaction, Send(verb=verb, restart_count=transaction.base_count + 1), *notes)
 
 
 def _not_beside(transaction: Transaction, job: JobView, twin: str) -> Turn:
@@ -155,14 +183,17 @@ def _answered(transaction: Transaction, answer: Answered, now: Moment) -> Turn:
     sent = transaction.sent
     known = replace(transaction, sent=None, late_sends=0)
     match sent.verb if sent else None:
-        case Verb.REQUEUE:
-            return _requeue_answered(known, answer, now)
+        case Verb.REQUEUE | Verb.REQUEUE_HELD:
+            holds = sent is not None and sent.verb is Verb.REQUEUE_HELD
+            return _requeue_answered(replace(known, holds=holds, releases=0), answer, now)
+        case Verb.RELEASE:
+            return release_answered(known, answer, now)
         case Verb.CONSTRAIN:
             written = replace(known, wrote=sent, writes=known.writes + 1, looked_since_update=False)
             return updates.update_answered(written, answer, now)
         case Verb.CANCEL:
-            return _cancel_answered(known, answer, now)
-        case None | Verb.REQUEUE_HELD | Verb.RELEASE | Verb.ARM | Verb.REARM:
+            return _cancel_answered(replace(known, cancels=known.cancels + 1), answer, now)
+        case None | Verb.ARM | Verb.REARM:
             return Turn(transaction=known, step=Read())
 
 
@@ -184,11 +215,15 @@ def _requeue_answered(transaction: Transaction, answer: Answered, now: Moment) -
 def _settle(transaction: Transaction, job: JobView, now: Moment) -> Turn:
     """The requeue was refused, or not answered: what the scheduler shows decides, and nothing else."""
     if job.restart_count == transaction.target_count:
-        # After a refusal it was somebody else's: then the pending record is not ours to cancel either.
-        ours = not transaction.refused
+        # After a refusal it was somebody else's: then the pending record is not ours to cancel either. One that is
+        # held, as ours would be, was refused by mistake: a command may reach the scheduler twice.
+        ours = not transaction.refused or is_held_by_us(transaction, job)
         said = f"refused it ({transaction.refused})" if transaction.refused else "did not answer"
         note = Note(step="settled", detail=f"the scheduler {said}, and the job was requeued: going on from there")
-        turn = _queue(replace(transaction, phase=Phase.QUEUE, requeued_by_us=ours, refused=""), job, now)
+        known = replace(
+            transaction, phase=Phase.QUEUE, requeued_by_us=ours, refused="", holds=transaction.holds and ours
+        )
+        turn = _queue(known, job, now)
         return replace(turn, notes=(note, *turn.notes))
     waited_s = elapsed_s(transaction.settle_since_s, now)
     is_ending = job.state is JobState.COMPLETING and waited_s < ENDING_LIMIT_S
@@ -198,7 +233,10 @@ def _settle(transaction: Transaction, job: JobView, now: Moment) -> Turn:
         end = End(end=ActionEnd.FAILED, reason=f"the scheduler refused the requeue: {transaction.refused}")
         return Turn(transaction=transaction, step=end)
     if transaction.requeues >= REQUEUE_TRIES:
-        end = End(end=ActionEnd.FAILED, reason="the scheduler did not answer the requeue, and did not do it")
+        # A requeue that would hold the job is kept in sight for a while more, in case it comes after all.
+        kept = transaction.holds and not transaction.is_resumed
+        reason = "the scheduler did not answer the requeue, and did not do it"
+        end = End(end=ActionEnd.UNKNOWN if kept else ActionEnd.FAILED, reason=reason)
         return Turn(transaction=transaction, step=end)
     # The lost command has had its time and the job is as it was: it was not done. All is asked anew.
     note = Note(step="settled", detail="the scheduler did not answer, and did not requeue the job: asking anew")
@@ -231,7 +269,8 @@ def _queue(transaction: Transaction, job: JobView, now: Moment) -> Turn:
     if job.state is not JobState.PENDING:
         return updates.watch(replace(transaction, phase=Phase.WATCH), job, now)
     eligible = job.eligible_at.isoformat(timespec="seconds") if job.eligible_at else "at once"
-    note = Note(step="pending", detail=f"restart count {job.restart_count}, would start by itself at {eligible}")
+    starts = "held by us" if is_held_by_us(transaction, job) else f"would start by itself at {eligible}"
+    note = Note(step="pending", detail=f"restart count {job.restart_count}, {starts}")
     waiting = replace(transaction, phase=Phase.WRITE, pending_since_s=now.monotonic_s)
     return Turn(transaction=waiting, step=Look(after_s=transaction.pace.rest_look_s), notes=(note,))
 
@@ -251,6 +290,10 @@ def _cancelling(transaction: Transaction, job: JobView, now: Moment) -> Turn:
         done = End(end=ActionEnd.SUCCEEDED, reason=f"the job is {job.state.value}")
         return Turn(transaction=transaction, step=transaction.leave_end or done)
     waited_s = elapsed_s(transaction.cancel_since_s, now)
+    if is_held_by_us(transaction, job) and transaction.cancels < CANCEL_TRIES and waited_s >= COMMAND_LIMIT_S:
+        # Held it is no second writer, but nobody would ever end it.
+        again = replace(transaction, cancel_since_s=None)
+        return _send(again, Send(verb=Verb.CANCEL, restart_count=transaction.target_count))
     if waited_s < (COMMAND_LIMIT_S if job.state is JobState.PENDING else ENDING_LIMIT_S):
         return Turn(transaction=transaction, step=Read(after_s=transaction.pace.slow_poll_s))
     reason = f"the job is {job.state.value} {waited_s:.0f} s after the cancellation"
@@ -293,6 +336,7 @@ def _unreadable(transaction: Transaction, text: str, now: Moment) -> Turn:
 
 
 def _missing(transaction: Transaction, text: str) -> Turn:
-    if transaction.leave_end is not None:
-        return Turn(transaction=transaction, step=transaction.leave_end)
+    known_end = transaction.free_end or transaction.leave_end
+    if known_end is not None:
+        return Turn(transaction=transaction, step=known_end)
     return Turn(transaction=transaction, step=abandon(f"the scheduler does not know the job any more: {text}"))

@@ -7,11 +7,9 @@ took longer, the job is read again and all is asked anew.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
+from datetime import datetime
 
-from relance.controlling.ledger import Ledger, LedgerUnusableError
+from relance.controlling.ledger import LedgerUnusableError
 from relance.controlling.moves import (
     Answered,
     Blind,
@@ -24,47 +22,24 @@ from relance.controlling.moves import (
     Moment,
     Note,
     Read,
+    Rearm,
     Saw,
     Seen,
     Send,
+    Step,
     Transaction,
     Unreadable,
     abandon,
 )
 from relance.controlling.paces import COMMAND_LIMIT_S, READ_AGE_S
-from relance.controlling.preparations import parked_until
+from relance.controlling.preparations import parked_until, window_of
+from relance.controlling.rearming import rearm
+from relance.controlling.senders import GRACE_S, Tools, call
 from relance.controlling.sequences import advance, first_step
 from relance.domain.advice import ActionEnd, Command
-from relance.domain.ledgers import ActionRecord, Did, Ended, Entry, Intended, Noted, Outcome, Parked, Verb
-from relance.domain.views import ClusterReport, JobView
-from relance.ports.clocks import Clock
-from relance.ports.schedulers import JobGoneError, Scheduler, SchedulerRefusedError, SchedulerSilentError
-
-_GRACE_S = 2.0
-"""What a scheduler's adapter may take beyond the time limit that it was given, before it counts as silent."""
-
-
-class Surroundings(Protocol):
-    """What a transaction asks of its controller."""
-
-    async def look(self) -> ClusterReport:
-        """A whole look, with the dependencies that jobs showed before. Raises SchedulerSilentError."""
-        ...
-
-    def leave(self, transaction: Transaction) -> tuple[Leave, str]:
-        """Whether the first command may be sent now."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tools:
-    """What a transaction works with; `told` is called when there is something new to report."""
-
-    scheduler: Scheduler
-    ledger: Ledger
-    clock: Clock
-    surroundings: Surroundings
-    told: Callable[[], None]
+from relance.domain.ledgers import ActionRecord, Did, Ended, Entry, Excluded, Intended, Noted, Outcome, Parked, Verb
+from relance.domain.views import JobView
+from relance.ports.schedulers import JobGoneError, SchedulerSilentError
 
 
 class Carrying:
@@ -79,7 +54,7 @@ class Carrying:
 
     async def carry_out(self) -> Ended:
         """Go on until the action has ended, and give its end; whatever happens, the ledger tells it."""
-        step: Look | Read | Send | End = first_step(self._transaction)
+        step: Step = first_step(self._transaction)
         seen: Seen | End | None = None
         while not isinstance(step, End):
             # An intent that came to the disk too late is still good after the next read, which then goes before it.
@@ -97,10 +72,12 @@ class Carrying:
             self._call_off("the action ended")
         return self._end(step)
 
-    async def _do(self, step: Look | Read | Send) -> Seen | End:
+    async def _do(self, step: Look | Read | Send | Rearm) -> Seen | End:
         match step:
             case Send():
                 return await self._send(step)
+            case Rearm():
+                return await rearm(step.raw_id, self._transaction, self._tools)
             case Look():
                 await self._pause(step.after_s)
                 return await self._look()
@@ -114,7 +91,7 @@ class Carrying:
 
     async def _look(self) -> Seen:
         try:
-            async with asyncio.timeout(COMMAND_LIMIT_S + _GRACE_S):
+            async with asyncio.timeout(COMMAND_LIMIT_S + GRACE_S):
                 return Looked(report=await self._tools.surroundings.look())
         except SchedulerSilentError as error:
             return Blind(text=str(error))
@@ -124,8 +101,11 @@ class Carrying:
     async def _read(self) -> Seen:
         self._read_at_s = self._tools.clock.monotonic()
         try:
-            async with asyncio.timeout(COMMAND_LIMIT_S + _GRACE_S):
+            async with asyncio.timeout(COMMAND_LIMIT_S + GRACE_S):
                 job = await self._tools.scheduler.read(self._transaction.expected.raw_id)
+            window_s = window_of(self._transaction, job)
+            if window_s is not None:
+                self._tools.surroundings.note_window(window_s)
             return Saw(job=job, took_s=self._tools.clock.monotonic() - self._read_at_s)
         except JobGoneError as error:
             return Missing(text=str(error))
@@ -144,7 +124,7 @@ class Carrying:
             intent = self._intend(send, command, is_first=is_first)
         except LedgerUnusableError as error:
             return abandon(str(error))
-        if self._tools.clock.monotonic() - self._read_at_s >= READ_AGE_S:
+        if self._tools.clock.monotonic() - self._read_at_s >= READ_AGE_S and not send.is_overdue:
             return Late()
         leave, reason = self._tools.surroundings.leave(self._transaction) if is_first else (Leave.GRANTED, "")
         if leave is Leave.NEVER:
@@ -152,7 +132,7 @@ class Carrying:
         if leave is Leave.WAIT:
             await self._pause(self._transaction.pace.poll_s)
             return await self._read()
-        outcome, text, is_gone = await self._call(command)
+        outcome, text, is_gone = await call(self._tools.scheduler, command)
         self._intent = None
         did = Did(
             action_id=intent.action_id,
@@ -174,7 +154,11 @@ class Carrying:
                 return scheduler.constrain(job, send.exclude, send.start_at)
             case Verb.CANCEL:
                 return scheduler.cancel(job)
-            case Verb.REQUEUE_HELD | Verb.RELEASE | Verb.ARM | Verb.REARM:
+            case Verb.REQUEUE_HELD:
+                return scheduler.requeue_held(job)
+            case Verb.RELEASE:
+                return scheduler.release(job)
+            case Verb.ARM | Verb.REARM:
                 message = f"no transaction sends {send.verb.value}"
                 raise ValueError(message)
 
@@ -202,6 +186,8 @@ class Carrying:
         if send.verb is Verb.CONSTRAIN and until is not None and send.start_at is not None:
             job = str(advice.attempt.job)
             entries.append(Parked(action_id=began.action_id, job=job, until=send.start_at, at=now))
+        if send.verb is Verb.CONSTRAIN:
+            entries += self._list_written(send, now)
         if is_first:
             self._tools.ledger.append(*entries)
         else:
@@ -209,20 +195,17 @@ class Carrying:
         self._intent = intent
         return intent
 
-    async def _call(self, command: Command) -> tuple[Outcome, str, bool]:
-        """Send; gives the outcome, the scheduler's text, and whether the job is gone."""
-        try:
-            async with asyncio.timeout(COMMAND_LIMIT_S + _GRACE_S):
-                await self._tools.scheduler.send(command, COMMAND_LIMIT_S)
-        except SchedulerRefusedError as error:
-            return Outcome.REFUSED, str(error), False
-        except JobGoneError as error:
-            return Outcome.REFUSED, str(error), True
-        except SchedulerSilentError as error:
-            return Outcome.SILENT, str(error), False
-        except TimeoutError:
-            return Outcome.SILENT, "no answer in time", False
-        return Outcome.DONE, "", False
+    def _list_written(self, send: Send, now: datetime) -> list[Entry]:
+        """Which of the nodes are ours: to be taken out again when our exclusion is over."""
+        job = self._transaction.job
+        if job is None:
+            return []
+        key = str(job.job_key(self._transaction.cluster))
+        if not send.ours and key not in self._tools.ledger.state.exclusions:
+            return []
+        own = tuple(name for name in send.exclude if name not in send.ours)
+        owner = str(self._transaction.began.advice.attempt.job)
+        return [Excluded(job=key, own=own, ours=send.ours, owner=owner, at=now)]
 
     def _call_off(self, reason: str) -> None:
         intent = self._intent
@@ -294,4 +277,8 @@ class Carrying:
     def _moment(self) -> Moment:
         clock = self._tools.clock
         leave, reason = self._tools.surroundings.leave(self._transaction)
-        return Moment(at=clock.now(), monotonic_s=clock.monotonic(), leave=leave, leave_reason=reason)
+        job = self._transaction.job if self._transaction.began.holds else None
+        unwatched = self._tools.surroundings.unwatched(job.partition) if job is not None else ""
+        return Moment(
+            at=clock.now(), monotonic_s=clock.monotonic(), leave=leave, leave_reason=reason, unwatched=unwatched
+        )

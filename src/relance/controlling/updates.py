@@ -14,8 +14,10 @@ from relance.controlling.copies import (
     twin_of,
     waits_for_us,
 )
-from relance.controlling.exclusions import in_the_way, merged
+from relance.controlling.dependents import dependents, waits_in_vain
+from relance.controlling.exclusions import in_the_way, merged, without_ours
 from relance.controlling.freshness import LOOK_AGE_S, not_fresh
+from relance.controlling.holds import is_held_by_us, release
 from relance.controlling.moves import (
     Answered,
     End,
@@ -24,6 +26,8 @@ from relance.controlling.moves import (
     Note,
     Phase,
     Read,
+    Rearm,
+    Rearmed,
     Send,
     Transaction,
     Turn,
@@ -59,22 +63,25 @@ def job_changed(transaction: Transaction, job: JobView) -> End | None:
     return None
 
 
-def write(transaction: Transaction, job: JobView, now: Moment) -> Turn:
+def write(transaction: Transaction, job: JobView, now: Moment) -> Turn:  # noqa: PLR0911 - one question after another
     """The job is read as PENDING, or has gone on: one update, or none any more."""
     if job.state is not JobState.PENDING or job.restart_count != transaction.target_count:
         return watch(replace(transaction, phase=Phase.WATCH), job, now)
-    if job.hold is not Hold.NONE:
-        return Turn(transaction=transaction, step=_held(job))
+    if job.hold is not Hold.NONE and not is_held_by_us(transaction, job):
+        return Turn(transaction=transaction, step=_held(transaction, job))
     rested_s = elapsed_s(transaction.pending_since_s, now)
     if rested_s < transaction.pace.rest_s:
         return Turn(transaction=transaction, step=_rest(transaction, rested_s))
-    if not_yet := not_fresh(transaction, now):
+    if not transaction.is_left and (not_yet := not_fresh(transaction, now)):
         return not_yet
     if twin := twin_of(transaction, job):
         return leave_to_twin(transaction, job, twin)
     if decided := _decided_beside(transaction, job):
         return decided
-    if transaction.wrote is not None and not transaction.refused and _stands(transaction, job):
+    is_written = transaction.wrote is not None and not transaction.refused and _stands(transaction, job)
+    if is_held_by_us(transaction, job) and (is_written or transaction.is_left):
+        return release(transaction, job, now)
+    if is_written:
         return watch(replace(transaction, phase=Phase.WATCH, written_at_s=now.monotonic_s), job, now)
     return _update(transaction, job, now)
 
@@ -89,11 +96,14 @@ def _rest(transaction: Transaction, rested_s: float) -> Look | Read:
 
 def update_answered(transaction: Transaction, answer: Answered, now: Moment) -> Turn:
     """What becomes of a transaction after the update was sent; `wrote` and `writes` are of this one."""
+    if answer.outcome is Outcome.DONE and transaction.holds:
+        # Read back, and copies looked for, before it can start.
+        return Turn(transaction=replace(transaction, refused=""), step=Look())
     if answer.outcome is Outcome.DONE:
         written = replace(transaction, phase=Phase.WATCH, written_at_s=now.monotonic_s, refused="")
         return Turn(transaction=written, step=Look() if is_ours(written) else Read())
     if transaction.writes >= WRITE_TRIES:
-        left = replace(transaction, phase=Phase.WATCH, written_at_s=now.monotonic_s)
+        left = replace(transaction, phase=Phase.WATCH, written_at_s=now.monotonic_s, is_left=transaction.holds)
         note = Note(step="left", detail="the update could not be made: the scheduler starts the job by itself")
         return Turn(transaction=left, step=Read(after_s=transaction.pace.slow_poll_s), notes=(note,))
     if answer.outcome is Outcome.REFUSED:
@@ -104,6 +114,8 @@ def update_answered(transaction: Transaction, answer: Answered, now: Moment) -> 
 
 def watch(transaction: Transaction, job: JobView, now: Moment) -> Turn:
     """Written, or started without: read back, and wait until it has run for two seconds."""
+    if rearm := _rearm(transaction, job):
+        return rearm
     known = transaction
     if known.written_at_s is None:
         known = replace(known, written_at_s=now.monotonic_s)
@@ -130,19 +142,22 @@ def _update(transaction: Transaction, job: JobView, now: Moment) -> Turn:
     if known.refused and known.wrote is not None and known.added:
         notes.append(Note(step="left out", detail=f"the scheduler refused {', '.join(known.added)}: {known.refused}"))
         known = replace(known, without_ours=True, refused="")
+    written = known.written.get(str(job.job_key(known.cluster)), ())
+    ours: tuple[str, ...] = ()
     if known.without_ours:
-        nodes, added = tuple(name for name in job.excluded if name not in known.added), known.added
+        nodes, added = without_ours(job, known.added, written), known.added
     else:
-        ours = (*known.began.our_exclusions, *known.began.advice.exclude)
-        found = merged(job, ours, grounds_of(known.report))
-        nodes, added = found.nodes, (*known.added, *found.ours)
+        found = merged(
+            job, (*known.began.our_exclusions, *known.began.advice.exclude), grounds_of(known.report), written
+        )
+        nodes, ours, added = found.nodes, found.ours, (*known.added, *found.ours)
         notes += [Note(step="left out", detail=text) for text in found.notes]
     start_at = _start_at(known, job, now.at)
     waits_on = start_at is not None and start_at == job.eligible_at
     if not known.requeued_by_us and set(nodes) == set(job.excluded) and (waits_on or job.reason != "BeginTime"):
         reason = "it is in the queue already, and nothing is to be added"
         return Turn(transaction=known, step=End(end=ActionEnd.SUCCEEDED, reason=reason), notes=tuple(notes))
-    send = Send(verb=Verb.CONSTRAIN, restart_count=known.target_count, exclude=nodes, start_at=start_at)
+    send = Send(verb=Verb.CONSTRAIN, restart_count=known.target_count, exclude=nodes, start_at=start_at, ours=ours)
     ends_park = known.ends_park or waits_for_us(known, job)
     sent = replace(known, sent=send, added=added, ends_park=ends_park)
     return Turn(transaction=sent, step=send, notes=tuple(notes))
@@ -191,8 +206,39 @@ def _decided_beside(transaction: Transaction, job: JobView) -> Turn | None:
     return Turn(transaction=replace(transaction, sent=send, leave_end=end), step=send, notes=(note,))
 
 
-def _held(job: JobView) -> End:
+def _held(transaction: Transaction, job: JobView) -> End:
+    began = transaction.began
+    if began.taken_over and began.holds and not began.held:
+        # Nobody can tell it from ours any more: the journal of whoever began this is not here.
+        command = f"`scontrol release {job.raw_id}` lets it start"
+        return abandon(
+            f"it is held, and whether by Relance cannot be told without the ledger of its controller: {command}"
+        )
     return abandon(f"after the requeue: {held(job)}")
+
+
+def _rearm(transaction: Transaction, job: JobView) -> Turn | None:
+    """The next job that waits for this one in vain, seen to once what starts this one is out; None: there is none.
+
+    While this one waits or runs again the scheduler calls no dependency on it hopeless any more.
+    """
+    is_out = transaction.wrote is not None or job.state is JobState.RUNNING
+    if not is_out or not transaction.began.effect.commands:
+        return None
+    report = transaction.report
+    if report is None:
+        unseen = not transaction.looked_since_update
+        return Turn(transaction=transaction, step=look_again(transaction)) if unseen else None
+    waiting = (other for other in dependents(job, report.jobs) if other.raw_id not in transaction.rearmed)
+    found = next((other.raw_id for other in waiting if waits_in_vain(other, job)), None)
+    return Turn(transaction=transaction, step=Rearm(raw_id=found)) if found is not None else None
+
+
+def rearmed(transaction: Transaction, seen: Rearmed) -> Turn:
+    """A job that waits for this one was seen to, for better or worse: the restart goes on."""
+    known = replace(transaction, rearmed=(*transaction.rearmed, seen.raw_id))
+    notes = (Note(step="dependent", detail=seen.text),) if seen.text else ()
+    return Turn(transaction=known, step=Read(), notes=notes)
 
 
 def _stands(transaction: Transaction, job: JobView) -> bool:
@@ -219,7 +265,9 @@ def _is_overwritten(transaction: Transaction, job: JobView) -> bool:
 
 def _waiting(transaction: Transaction, job: JobView, now: Moment) -> Turn:
     if job.hold is not Hold.NONE:
-        return Turn(transaction=transaction, step=_held(job))
+        if is_held_by_us(transaction, job):
+            return release(transaction, job, now)
+        return Turn(transaction=transaction, step=_held(transaction, job))
     if beside := copy_beside_ours(transaction, job):
         return beside
     known, notes = transaction, []
@@ -300,6 +348,7 @@ def _repeat(transaction: Transaction, job: JobView) -> Turn:
         base_count=transaction.target_count,
         repeats=transaction.repeats + 1,
         requeues=0,
+        holds=False,
         writes=0,
         wrote=None,
         is_read_back=False,

@@ -119,6 +119,8 @@ class Action:
     """Whether it goes on with a job that an earlier action of ours had put back into the queue."""
     requeued: bool = False
     """Whether its steps show that a requeue was sent and not refused."""
+    held: bool = False
+    """Whether its steps show a requeue that holds the job, and no release of it yet: that hold is ours."""
     requeue_refused: bool = False
     """Whether its steps show that a requeue was refused: what is requeued all the same is another's doing."""
     end: str | None = None
@@ -353,8 +355,9 @@ def _action(event: e.ActionStarted, *, parks: bool) -> Action:
     )
 
 
-_REQUEUE_REFUSED = f"{Verb.REQUEUE.value} refused"
-"""The name under which controllers report it (docs/explanation/transaction.md)."""
+_REQUEUES = (Verb.REQUEUE.value, Verb.REQUEUE_HELD.value)
+_REQUEUES_REFUSED = tuple(f"{name} refused" for name in _REQUEUES)
+"""The names under which controllers report it (docs/explanation/transaction.md)."""
 
 
 def _stepped(incident: Incident, event: e.ActionStepped) -> Incident:
@@ -362,9 +365,11 @@ def _stepped(incident: Incident, event: e.ActionStepped) -> Incident:
     if action is None or action.id != event.action_id:
         message = f"a step of action {event.action_id}, which incident {incident.id} does not know"
         raise ImpossibleEventError(message)
-    requeued = action.requeued or event.step == Verb.REQUEUE.value
-    refused = action.requeue_refused or event.step == _REQUEUE_REFUSED
-    stepped = replace(action, steps=(*action.steps, event.step_id), requeued=requeued, requeue_refused=refused)
+    requeued = action.requeued or event.step in _REQUEUES
+    refused = action.requeue_refused or event.step in _REQUEUES_REFUSED
+    held = event.step == Verb.REQUEUE_HELD.value or (action.held and event.step != Verb.RELEASE.value)
+    steps = (*action.steps, event.step_id)
+    stepped = replace(action, steps=steps, requeued=requeued, held=held, requeue_refused=refused)
     return replace(incident, action=stepped, times=_accepted(incident.times, event.accepted_at))
 
 

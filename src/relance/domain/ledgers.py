@@ -14,10 +14,12 @@ from enum import Enum
 
 from relance.domain.advice import ActionEnd, ActionKind, Advice, Effect
 from relance.domain.collecting import CollectionBegan, CollectionEnded, CollectionRecord, CollectionReported
-from relance.domain.requests import RequestEntry, RequestProgress, decided_by, entries_of, with_entry
+from relance.domain.requests import RequestEntry, RequestProgress, decided_by, with_entry
 from relance.domain.stages import EndRunning
 from relance.domain.views import JobState
 
+KEPT_LISTS = 3
+"""So many lists of excluded nodes are kept for a job: the newest may not have been taken."""
 VERSION = 1
 """Of the format. A reader that finds a newer one understands nothing and touches nothing."""
 
@@ -123,6 +125,10 @@ class Began:
     """Another process had begun it: what that one sent is known only from the server and the scheduler."""
     requeued: bool = False
     """That process had requeued the job, and it shows: the attempt that waits is ours."""
+    holds: bool = False
+    """The requeue holds the job until its exclusions are written: there is no time for them otherwise."""
+    held: bool = False
+    """That process had requeued it held, and not released it as far as is known: the hold is ours to end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +170,26 @@ class Noted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Excluded:
+    """The nodes that a job (its key as text) is about to be kept off: those of its own list, and those that are ours.
+
+    `owner` is the job under whose key the server keeps the exclusions: another than the job itself where it goes on in
+    that one's place. A list that shows other nodes than these was written by somebody else since.
+    """
+
+    job: str
+    own: tuple[str, ...]
+    ours: tuple[str, ...]
+    owner: str
+    at: datetime
+
+    @property
+    def nodes(self) -> frozenset[str]:
+        """The whole list."""
+        return frozenset((*self.own, *self.ours))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Parked:
     """We gave this job (its key as text) a start time ahead: that wait is ours to end."""
 
@@ -195,7 +221,7 @@ class Reported:
 
 
 Entry = (
-    Opened | Taken | LetGo | Decided | Began | Intended | Did | Noted | Parked | Ended | Reported
+    Opened | Taken | LetGo | Decided | Began | Intended | Did | Noted | Excluded | Parked | Ended | Reported
     | CollectionBegan | CollectionEnded | CollectionReported | RequestEntry
 )  # fmt: skip
 Story = Did | Noted | Ended
@@ -259,6 +285,8 @@ class LedgerState:
     taken: Mapping[str, datetime] = field(default_factory=dict)
     decided: Mapping[str, Decided] = field(default_factory=dict)
     parked: Mapping[str, Parked] = field(default_factory=dict)
+    exclusions: Mapping[str, tuple[Excluded, ...]] = field(default_factory=dict)
+    """The newest lists of nodes that were written, or were about to be, by job; oldest first."""
     actions: Mapping[str, ActionRecord] = field(default_factory=dict)
     """Every action that is open or not wholly reported, by id."""
     collections: Mapping[str, CollectionRecord] = field(default_factory=dict)
@@ -304,6 +332,9 @@ def apply(state: LedgerState, entry: Entry) -> LedgerState:  # noqa: PLR0911 - o
             return replace(state, taken={key: at for key, at in state.taken.items() if key not in gone})
         case Decided():
             return replace(state, decided={**state.decided, entry.attempt: entry})
+        case Excluded():
+            lists = (*state.exclusions.get(entry.job, ()), entry)[-KEPT_LISTS:]
+            return replace(state, exclusions={**state.exclusions, entry.job: lists})
         case Parked():
             return replace(state, parked={**state.parked, entry.job: entry})
         case Began():
@@ -313,26 +344,6 @@ def apply(state: LedgerState, entry: Entry) -> LedgerState:  # noqa: PLR0911 - o
             return _apply_to_action(state, entry)
         case CollectionBegan() | CollectionEnded() | CollectionReported():
             return replace(state, collections=_collections(state.collections, entry))
-
-
-def compacted(state: LedgerState, keep_decided_since: datetime, at: datetime) -> tuple[Entry, ...]:
-    """The fewest entries that fold to the same state, but for decisions older than that on attempts not taken."""
-    found: list[Entry] = [Opened(version=VERSION, cluster=state.cluster, at=at)]
-    by_time: dict[datetime, list[str]] = {}
-    for key, since in state.taken.items():
-        by_time.setdefault(since, []).append(key)
-    found += [Taken(attempts=tuple(keys), at=since) for since, keys in by_time.items()]
-    found += [
-        entry for key, entry in state.decided.items() if key in state.taken or entry.at >= keep_decided_since
-    ]  # fmt: skip
-    found += [entry for entry in state.parked.values() if entry.until >= keep_decided_since]
-    for record in state.actions.values():
-        found += _entries_of(record)
-    for collection in state.collections.values():
-        found += [collection.began, *([collection.ended] if collection.ended is not None else [])]
-    for request in state.requests.values():
-        found += entries_of(request)
-    return tuple(found)
 
 
 def _apply_to_request(state: LedgerState, entry: RequestEntry) -> LedgerState:
@@ -378,12 +389,3 @@ def _with(record: ActionRecord, entry: Intended | Did | Noted | Ended | Reported
             return replace(record, story=(*record.story, entry))
         case Reported():
             return replace(record, reported=record.reported | frozenset(entry.numbers))
-
-
-def _entries_of(record: ActionRecord) -> list[Entry]:
-    """An action's entries: the fold keeps commands and story apart, each in its order."""
-    entries: list[Entry] = [record.began, *record.intents, *record.story]
-    if record.reported:
-        numbers = tuple(sorted(record.reported))
-        entries.append(Reported(action_id=record.began.action_id, numbers=numbers, at=record.began.at))
-    return entries

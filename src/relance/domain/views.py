@@ -123,6 +123,8 @@ class JobView:
     cancelled_by: int | None = None
     preempted_at: datetime | None = None
     hold: Hold = Hold.NONE
+    held_next: bool = False
+    """Somebody holds the next attempt of a job that runs or is over: whatever requeues it, it comes back held."""
     excluded: tuple[str, ...] = ()
     required: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
@@ -252,6 +254,8 @@ class SchedulerFacts:
     """An ended job is known for this long (Slurm's default)."""
     requeue_delay_s: float = 120.0
     """A requeued job starts by itself after this long; it is our window (slurm.md 2)."""
+    kills_dependents: bool = False
+    """Whether a job is cancelled at once when what it waits for can never be met: no restart can save it then."""
     may_act: bool = False
     """Whether this controller's account has the rights to requeue other users' jobs."""
     lacks: tuple[str, ...] = ()

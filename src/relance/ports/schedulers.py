@@ -97,7 +97,10 @@ class Scheduler(Protocol):
         ...
 
     def rearm(self, job: JobView, dependency: str) -> Command:
-        """The command that lets a pending job wait anew for what its whole `dependency` says, in JobView's words."""
+        """The command that lets a pending job wait anew for what its whole `dependency` says, in JobView's words.
+
+        Raises SchedulerRefusedError: it cannot be put so.
+        """
         ...
 
     async def send(self, command: Command, time_limit_s: float) -> None:

@@ -207,8 +207,9 @@ class ScriptedBackend:
 
 
 def _with_step(action: Action, step: StepRecord) -> Action:
-    requeued = action.requeued or step.step == Verb.REQUEUE.value
-    stepped = replace(action, steps=(*action.steps, step.id), requeued=requeued)
+    requeued = action.requeued or step.step in (Verb.REQUEUE.value, Verb.REQUEUE_HELD.value)
+    held = step.step == Verb.REQUEUE_HELD.value or (action.held and step.step != Verb.RELEASE.value)
+    stepped = replace(action, steps=(*action.steps, step.id), requeued=requeued, held=held)
     return stepped if step.end is None else replace(stepped, end=ACTION_ENDS[step.end].__name__, reason=step.detail)
 
 

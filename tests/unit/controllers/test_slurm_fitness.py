@@ -103,10 +103,10 @@ def test_the_scheduler_s_own_account_is_refused_like_root() -> None:
         ("job_file_append", {"job_file_append": True}, Level.OK, ""),
         ("requeue_exit", {"requeue_exit": "100"}, Level.WARN, "take the codes out"),
         ("requeue_exit", {"requeue_exit_hold": "101"}, Level.WARN, "take the codes out"),
-        ("window", {"cred_expire_s": 29}, Level.BLOCKS_ACT, "cred_expire"),
+        ("window", {"cred_expire_s": 29}, Level.WARN, "run relance-watchdog beside the controller, or take cred_expire"),
         ("window", {"cred_expire_s": 30}, Level.WARN, "cred_expire"),
         ("window", {"cred_expire_s": 60}, Level.OK, ""),
-        ("window", {"scheduler_parameters": {"requeue_delay": "0"}}, Level.BLOCKS_ACT, "requeue_delay"),
+        ("window", {"scheduler_parameters": {"requeue_delay": "0"}}, Level.WARN, "run relance-watchdog"),
         ("window", {"scheduler_parameters": {"requeue_delay": "90"}, "cred_expire_s": 5}, Level.OK, ""),
         ("dependencies", {"scheduler_parameters": {"kill_invalid_depend": ""}}, Level.WARN, "SchedulerParameters"),
         ("dependencies", {"dependency_parameters": ("kill_invalid_depend",)}, Level.WARN, "DependencyParameters"),
@@ -146,10 +146,10 @@ def test_private_jobs_hide_them_from_a_plain_account(private: tuple[str, ...], r
 
 
 def test_what_blocks_acting_closes_the_gate_of_rights_with_its_remedy() -> None:
-    lacks = facts_of(facts(cred_expire_s=10, min_job_age_s=30), OPERATOR).lacks
+    lacks = facts_of(facts(accounting_type=None, min_job_age_s=30), OPERATOR).lacks
     assert len(lacks) == 2
-    assert "MinJobAge=3600 in slurm.conf" in lacks[0]
-    assert "take cred_expire out of AuthInfo" in lacks[1]
+    assert "slurmdbd" in lacks[0]
+    assert "MinJobAge=3600 in slurm.conf" in lacks[1]
 
 
 def test_what_is_only_worse_than_it_could_be_closes_nothing() -> None:

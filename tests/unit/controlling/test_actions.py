@@ -11,7 +11,7 @@ from relance.controlling.actions import Actions
 from relance.controlling.moves import Leave, Transaction
 from relance.controlling.paces import Pace
 from relance.controlling.resumptions import Setting
-from relance.controlling.transactions import Tools
+from relance.controlling.senders import Tools
 from relance.domain.advice import ActionEnd, ActionKind, Effect
 from relance.domain.ledgers import Began, Expected, Reported
 from relance.domain.views import ClusterReport
@@ -29,6 +29,12 @@ class Nobody:
 
     def leave(self, transaction: Transaction) -> tuple[Leave, str]:
         return Leave.NEVER, f"not {transaction.began.action_id}"
+
+    def unwatched(self, partition: str) -> str:
+        return f"nobody watches {partition}"
+
+    def note_window(self, window_s: float) -> None:
+        """Nobody asks."""
 
 
 async def some_action(world: World) -> Began:

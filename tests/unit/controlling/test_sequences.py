@@ -102,7 +102,7 @@ BEGAN = Began(
 )
 START = Transaction(began=BEGAN, cluster="alpha", expected=BEGAN.expected, base_count=0, target_count=1)
 REQUEUE = Send(verb=Verb.REQUEUE, restart_count=1)
-UPDATE = Send(verb=Verb.CONSTRAIN, restart_count=1, exclude=("n1",))
+UPDATE = Send(verb=Verb.CONSTRAIN, restart_count=1, exclude=("n1",), ours=("n1",))
 CHECK = replace(START, report=REPORT, looked_at_s=100.0)
 SETTLE = replace(START, phase=Phase.SETTLE, requeues=1, settle_since_s=75.0)
 QUEUE = replace(START, phase=Phase.QUEUE, requeued_by_us=True, requeues=1, queue_since_s=99.0)

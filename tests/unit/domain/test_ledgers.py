@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from relance.domain.advice import ActionEnd, ActionKind, Advice, Command, Effect
 from relance.domain.faults import Remedy
 from relance.domain.keys import AttemptKey, JobKey
+from relance.domain.ledger_compaction import compacted
 from relance.domain.ledger_lines import line_of, read_lines
 from relance.domain.ledgers import (
     VERSION,
@@ -30,7 +31,6 @@ from relance.domain.ledgers import (
     Reported,
     Taken,
     Verb,
-    compacted,
     fold,
 )
 from relance.domain.views import JobState

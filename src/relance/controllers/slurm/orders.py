@@ -54,8 +54,11 @@ def release(shown_id: str) -> Command:
 
 
 def rearm(shown_id: str, dependency: str) -> Command:
-    """Let a pending job wait for its dependency anew."""
-    return Command(argv=commands.rearm(shown_id, dependency))
+    """Let a pending job wait for its dependency anew. Raises SchedulerRefusedError for one of a form not known here."""
+    try:
+        return Command(argv=commands.rearm(shown_id, dependency))
+    except SlurmError as error:
+        raise SchedulerRefusedError(str(error)) from error
 
 
 def hold(shown_id: str) -> Command:

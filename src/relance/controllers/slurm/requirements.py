@@ -138,8 +138,12 @@ def _window(facts: ControlFacts) -> Fitness:
         read = f"AuthInfo cred_expire = {wait_s:.0f} s"
         remedy = "take cred_expire out of AuthInfo in slurm.conf (the default is 120)"
     if wait_s < LEAST_CRED_EXPIRE_S:
-        text = "a requeued job starts by itself before its exclusions can be set"
-        return Fitness(name="window", level=Level.BLOCKS_ACT, text=text, remedy=remedy, read=read)
+        text = (
+            "a requeued job starts by itself before its exclusions can be set: a restart that needs them holds the job "
+            "meanwhile, and only while relance-watchdog runs at stage act; without it nodes may not be kept out in time"
+        )
+        remedy = f"run relance-watchdog beside the controller, or {remedy}"
+        return Fitness(name="window", level=Level.WARN, text=text, remedy=remedy, read=read)
     if wait_s < SHORT_CRED_EXPIRE_S:
         text = f"after a requeue there are {wait_s:.0f} s to set the exclusions: little when slurmctld is slow"
         return Fitness(name="window", level=Level.WARN, text=text, remedy=remedy, read=read)
@@ -147,9 +151,14 @@ def _window(facts: ControlFacts) -> Fitness:
     return Fitness(name="window", level=Level.OK, text=text, read=read)
 
 
-def _invalid_depend(facts: ControlFacts) -> Fitness:
-    """The word is one of DependencyParameters, and was one of SchedulerParameters before."""
-    places = [
+def kills_dependents(facts: ControlFacts) -> bool:
+    """Whether Slurm cancels a job at once when what it waits for can never be met."""
+    return bool(_killing_places(facts))
+
+
+def _killing_places(facts: ControlFacts) -> list[str]:
+    """Where it is set: the word is one of DependencyParameters, and was one of SchedulerParameters before."""
+    return [
         name
         for name, words in (
             ("DependencyParameters", facts.dependency_parameters),
@@ -157,6 +166,10 @@ def _invalid_depend(facts: ControlFacts) -> Fitness:
         )
         if _KILLS_WAITING in words
     ]
+
+
+def _invalid_depend(facts: ControlFacts) -> Fitness:
+    places = _killing_places(facts)
     if not places:
         text = "jobs that wait for a failed one (afterok) stay, and can be waiting for its restart"
         return Fitness(name="dependencies", level=Level.OK, text=text, read=f"no {_KILLS_WAITING}")

@@ -70,6 +70,8 @@ def job_view(job: SlurmJob, told: Told) -> JobView:
         cancelled_by=told.cancelled_by if is_over else None,
         preempted_at=time_of(job.preempted_at),
         hold=hold_of(job),
+        # `scontrol hold` of a running job sets its priority to 0, and its next attempt comes back held (seen: 22.05).
+        held_next=job.priority == 0 and state is not JobState.PENDING,
         excluded=job.excluded_nodes,
         required=job.required_nodes,
         features=features_of(job.features),

@@ -10,7 +10,7 @@ from relance.controllers.slurm.budgets import Interval
 from relance.controllers.slurm.fitness import Rights, fitness
 from relance.controllers.slurm.powers import refuses
 from relance.controllers.slurm.questions import Questions
-from relance.controllers.slurm.requirements import window_s
+from relance.controllers.slurm.requirements import kills_dependents, window_s
 from relance.controllers.slurm.rows import node_view, time_of, window_of
 from relance.controllers.slurm.states import is_down, is_drained, plan_of
 from relance.domain.nodes import NodeSight
@@ -191,6 +191,7 @@ def facts_of(control: ControlFacts, rights: Rights) -> SchedulerFacts:
         min_job_age_s=300.0 if age_s is None else float(age_s) or _FOREVER_S,
         # One second more than the credential lives (seen: 121 s).
         requeue_delay_s=1.0 + window_s(control),
+        kills_dependents=kills_dependents(control),
         may_act=rights.may_act_everywhere or bool(rights.coordinates),
         lacks=tuple(f"{item.text}; {item.remedy}" if item.remedy else item.text for item in lacking),
         refuses=refuses(rights),

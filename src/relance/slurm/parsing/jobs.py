@@ -27,6 +27,8 @@ _REQUIRED = frozenset({
 
 _HELD = {
     "JobHeldUser": HeldBy.USER,
+    # What tables show after a `requeuehold`, whoever gave it (seen: 22.05).
+    "job_requeued_in_held_state": HeldBy.USER,
     "JobHeldAdmin": HeldBy.ADMIN,
     "JobHoldMaxRequeue": HeldBy.SLURM,
     "JobLaunchFailure": HeldBy.SLURM,
