@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from relance.domain.advice import ActionEnd, Command, Effect
 from relance.domain.records import JobRecord
 from relance.domain.requests import RequestClaim, RequestOrder, RequestReport, RequestVerb
@@ -11,6 +13,8 @@ from relance.domain.stages import Stage
 from relance.domain.streams import Stream
 from relance.domain.views import Wish
 from relance.ports.backends import Orders
+from relance.recovery.commands import CommandRefusedError
+from relance.recovery.requesting import Requesting, Wanted
 from tests.scenarios.clusters import NAME
 from tests.scenarios.worlds import JOB, World
 
@@ -75,3 +79,42 @@ async def test_a_stage_that_is_lowered_meanwhile_counts_at_the_claim() -> None:
     reply = await world.backend.claim_request(claim_of(world, order, given))
     assert not reply.granted
     assert "only at act" in reply.reason
+
+
+async def test_a_person_takes_it_back_and_nobody_asks_again() -> None:
+    world = await armable(Stage.ACT)
+    asking = Requesting(world.history, world.site, world.clock, world.live)
+    wanted = Wanted(verb=RequestVerb.DISARM, reason="it must not run twice", by="ada")
+    given = await orders(world)
+    (order,) = given.requests
+    assert (await world.backend.claim_request(claim_of(world, order, given))).granted
+    done = RequestReport(request=order.request, end=ActionEnd.SUCCEEDED, reason="", at=world.now)
+    await world.backend.record_request(done)
+    world.cluster.jobs[JOB] = replace(world.cluster.jobs[JOB], requeue_allowed=True, arming="")
+    world.clock.advance(1.0)
+    await world.tick()
+
+    back = await asking.of_job(JOB, wanted)
+    assert back.undoes == order.request.id
+    given = await orders(world)
+    (order,) = given.requests
+    assert (order.request, order.why_not) == (back, "")
+    assert (await world.backend.claim_request(claim_of(world, order, given))).granted
+    await world.backend.record_request(replace(done, request=back))
+    world.cluster.jobs[JOB] = replace(
+        world.cluster.jobs[JOB], requeue_allowed=False, arming="its own comment asks for it"
+    )  # fmt: skip
+    world.clock.advance(60.0)
+    await world.tick()
+    assert (await orders(world)).requests == ()
+
+
+async def test_what_relance_did_not_do_is_not_taken_back() -> None:
+    world = await armable(Stage.OBSERVE)
+    await world.set_stage(Stage.ACT)
+    world.cluster.jobs[JOB] = replace(world.cluster.jobs[JOB], requeue_allowed=True, arming="")
+    world.clock.advance(1.0)
+    await world.tick()
+    asking = Requesting(world.history, world.site, world.clock, world.live)
+    with pytest.raises(CommandRefusedError, match="not Relance"):
+        await asking.of_job(JOB, Wanted(verb=RequestVerb.DISARM, reason="no", by="ada"))

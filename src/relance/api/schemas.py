@@ -72,7 +72,7 @@ class Denial(_Strict):
 class JobRequest(_Strict):
     """Ask for something to be done to a job; the reason is told to its owner."""
 
-    verb: Literal["cancel", "hold", "release"]
+    verb: Literal["cancel", "hold", "release", "disarm"]
     reason: Annotated[str, Field(min_length=1, max_length=500)]
 
 

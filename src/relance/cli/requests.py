@@ -83,6 +83,18 @@ def release(ask: Asking, manner: _Manner, /, text: str) -> None:
     _of_job(ask, text, RequestVerb.RELEASE, manner)
 
 
+@job.command("disarm")
+@click.argument("text", metavar="JOB")
+@asks
+@_asking
+def disarm(ask: Asking, manner: _Manner, /, text: str) -> None:
+    """Take back that JOB, which runs, may be requeued, where Relance let it be: Slurm then refuses, as it would have.
+
+    Relance does not let it be requeued again.
+    """
+    _of_job(ask, text, RequestVerb.DISARM, manner)
+
+
 @click.group("node")
 def node() -> None:
     """Keep a node out by hand for a while, return it, or list what is kept out and by whom."""

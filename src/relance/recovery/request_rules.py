@@ -65,6 +65,8 @@ def job_against(ground: Ground, request: Request, record: JobRecord, view: JobVi
         stage = job_stage(record, ground.cluster, ground.rules, ground.now, view)
         if stage.stage is not Stage.ACT:
             return f"only at act: {'; '.join(stage.why)}"
+    if request.verb is RequestVerb.DISARM and not request.undoes:
+        return "it was not Relance that let it be requeued: what others did is theirs to undo"
     incident = record.open_incident
     if incident is not None and incident.action is not None and incident.action.end in _OPEN_ACTIONS:
         return "an action of ours on this job is under way: ask again when it has ended"

@@ -31,10 +31,14 @@ from relance.recovery.sites import Site
 
 LEAST_S, MOST_S = 300.0, 31 * 86_400.0
 """How long a node may be kept out: for less it is not worth it, for more somebody should look again."""
-OF_JOBS = (RequestVerb.CANCEL, RequestVerb.HOLD, RequestVerb.RELEASE)
+OF_JOBS = (RequestVerb.CANCEL, RequestVerb.HOLD, RequestVerb.RELEASE, RequestVerb.DISARM)
 OF_NODES = (RequestVerb.QUARANTINE, RequestVerb.DRAIN, RequestVerb.RETURN)
 _TRIES = 8
-_UNDOES = {RequestVerb.RELEASE: RequestVerb.HOLD, RequestVerb.HOLD: RequestVerb.RELEASE}
+_UNDOES = {
+    RequestVerb.RELEASE: RequestVerb.HOLD,
+    RequestVerb.HOLD: RequestVerb.RELEASE,
+    RequestVerb.DISARM: RequestVerb.ARM,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
