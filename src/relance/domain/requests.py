@@ -179,6 +179,19 @@ class RequestRecord:
         return self.end is ActionEnd.SUCCEEDED and self.over_at is None
 
 
+def asker_of(requests: tuple[RequestRecord, ...], verb: RequestVerb, restart_count: int) -> str | None:
+    """The person for whom Relance did this to that attempt of a job; None: it did not, as far as is known."""
+    done = (
+        item.request.by
+        for item in reversed(requests)
+        if item.request.verb is verb
+        and item.request.restart_count == restart_count
+        and item.started_at is not None
+        and item.end in (None, ActionEnd.SUCCEEDED, ActionEnd.UNKNOWN)
+    )
+    return next(done, None)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestOrder:
     """A request for the controller. `why_not` says why it may not begin now, empty when nothing speaks against it.

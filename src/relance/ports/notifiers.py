@@ -10,7 +10,7 @@ from typing import Protocol
 
 
 class NoticeKind(Enum):
-    """What a notice is about. The last six are for the owner of a job alone."""
+    """What a notice is about. The last seven are for the owner of a job alone."""
 
     APPROVAL_NEEDED = "approval_needed"
     HELD = "held"
@@ -26,6 +26,8 @@ class NoticeKind(Enum):
     SETTINGS = "settings"
     SLOW = "slow"
     DIVERGED = "diverged"
+    ASKED = "asked"
+    """A person had Relance cancel, hold or release the job."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

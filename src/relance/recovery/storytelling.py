@@ -6,15 +6,18 @@ import shlex
 from datetime import datetime
 
 from relance.domain import events as e
-from relance.domain.advice import Command, Effect
+from relance.domain.advice import ActionEnd, Command, Effect
 from relance.domain.clocks import Milestones, Stamp, seconds_between
 from relance.domain.collecting_events import Collecting
 from relance.domain.findings import Coverage, Finding, FindingKind, Sight
+from relance.domain.fleet import Storm
 from relance.domain.incidents import Incident, IncidentState
+from relance.domain.requests import RequestRecord
 from relance.domain.streams import Recorded
 from relance.recovery import wordings
 from relance.recovery.answers import JobFacts, alarm, fault, first_quote, five_answers, next_of
 from relance.recovery.gatings import closed, gates_of, why_not_approvable
+from relance.recovery.kept_logs import kept_logs
 from relance.recovery.ordering import switch
 from relance.recovery.situations import findings_of
 from relance.recovery.stories import Entry, IncidentStory, JobStory, MilestoneLine, Quote, quote_of
@@ -23,6 +26,7 @@ from relance.recovery.tellings import told
 
 _QUOTES_PER_ENTRY = 5
 _NOTES_ON_LOGS = 5
+_ASKED = 3
 _UNREAD = (Sight.REFUSED, Sight.MISSING)
 
 MILESTONES = {
@@ -51,10 +55,18 @@ def job_story(facts: JobFacts, recorded: tuple[Recorded, ...]) -> JobStory:
         quote=first_quote(incident.verdict) if incident else None,
         alarm=alarm(facts, did_not_resume=FindingKind.DID_NOT_RESUME in kinds),
         notes=_notes(facts),
+        storm=_storm_of(facts, facts.record.open_incident),
         closed=_closed(facts),
         attempts=facts.record.attempts,
         incidents=tuple(incident_of(facts, item) for item in reversed(facts.record.incidents)),
+        kept=kept_logs(recorded),
     )
+
+
+def _storm_of(facts: JobFacts, incident: Incident | None) -> Storm | None:
+    """The shared incident that the advice on an incident names, while the cluster's record has it."""
+    wanted = incident.advice.storm if incident is not None and incident.advice is not None else ""
+    return next((storm for storm in facts.cluster.storms if wanted and storm.storm_id == wanted), None)
 
 
 def _closed(facts: JobFacts) -> tuple[str, ...]:
@@ -84,6 +96,7 @@ def incident_story(facts: JobFacts, incident: Incident, recorded: tuple[Recorded
         findings=findings,
         coverage=_coverage(findings),
         advice=incident.advice,
+        storm=_storm_of(facts, incident),
         gates=gates_of(standpoint),
         effect=incident.effect,
         commands=commands_of(incident.effect),
@@ -93,6 +106,7 @@ def incident_story(facts: JobFacts, incident: Incident, recorded: tuple[Recorded
         stage=facts.stage,
         milestones=milestones(incident.times),
         entries=tuple(_entry(item) for item in recorded if _belongs(item, incident)),
+        kept=kept_logs(recorded, incident.attempt),
         position=max((item.position for item in recorded), default=0),
     )
 
@@ -126,7 +140,7 @@ def _belongs(recorded: Recorded, incident: Incident) -> bool:
         return event.attempt in (incident.attempt, incident.next_attempt)
     if isinstance(event, e.WatchdogActed):
         return event.attempt == incident.attempt
-    if isinstance(event, e.OutsideChangeSeen | e.JobSwitched):
+    if isinstance(event, e.OutsideChangeSeen | e.JobSwitched | e.ActionRequested | e.RequestEnded):
         ended = incident.ended_at is not None and recorded.recorded_at > incident.ended_at
         return recorded.recorded_at >= incident.opened_at and not ended
     return False
@@ -141,7 +155,7 @@ def _entry(recorded: Recorded) -> Entry:
         quotes = tuple(quote_of(hit) for hit in event.verdict.evidence[:_QUOTES_PER_ENTRY])
     elif isinstance(event, e.EvidenceCollected | e.EvidenceFailed):
         quotes = tuple(quote_of(hit) for hit in event.hits[:_QUOTES_PER_ENTRY])
-    shows_commands = e.ActionPrepared | e.ActionStarted | e.EvidencePrepared | e.EvidenceStarted
+    shows_commands = e.ActionPrepared | e.ActionStarted | e.EvidencePrepared | e.EvidenceStarted | e.RequestStarted
     effect = event.effect if isinstance(event, shows_commands) else None
     return Entry(
         position=recorded.position,
@@ -173,10 +187,23 @@ def _notes(facts: JobFacts) -> tuple[str, ...]:
     deed = next((item for item in reversed(record.watchdog) if item.is_requeue), None)
     if deed is not None:
         notes.append(f"{wordings.moment(deed.at, facts.now)}: {wordings.deed(deed)}, as no controller did")
+    notes += [asked_words(item, facts.now) for item in record.requests[-_ASKED:]]
     incident = record.open_incident
     if incident is not None and incident.evidence:
         notes.append(_evidence_note(incident.evidence[-1], facts.now))
     return (*notes, *_unread(facts.coverage))
+
+
+def asked_words(item: RequestRecord, now: datetime) -> str:
+    """What a person asked to be done to a job, why, and what came of it, in one line."""
+    request = item.request
+    what = f"{request.verb.value} asked for by {request.by} at {wordings.moment(request.at, now)}: {request.reason}"
+    if item.end is ActionEnd.SUCCEEDED:
+        return f"{what} (done)"
+    if item.end is None:
+        return f"{what} ({'begun' if item.started_at is not None else 'not begun yet'})"
+    word = "it cannot be told whether it was done" if item.end is ActionEnd.UNKNOWN else "not done"
+    return f"{what} ({word}: {item.reason})"
 
 
 def _evidence_note(found: Collecting, now: datetime) -> str:
