@@ -81,7 +81,7 @@ async def deny(who: Decider, order: Ordering, advice: str, body: Denial) -> JSON
 @router.post("/clusters/{cluster}/storm/clear", response_model=StormCleared)
 async def clear_storm(who: Decider, order: Ordering, cluster: str, body: StormEnd) -> JSONResponse:
     """Let restarts come back after a storm."""
-    return answer(await order.open_storm_bucket(cluster, who.name, body.reason))
+    return answer(await order.open_storm_bucket(cluster, who.name, body.reason, body.storm_id))
 
 
 async def _clusters(parts: ServerParts, cluster: str | None) -> list[ClusterRecord]:

@@ -19,7 +19,7 @@ from relance.recovery.job_checks import JobCheck
 from relance.recovery.owning import own_part
 from relance.recovery.proving.values import Proofs
 from relance.recovery.queries import MOST_ROWS
-from relance.recovery.rows import AdviceRow, HistoryRow, IncidentItem, JobRow, JobStage, NodeRow, StageRow
+from relance.recovery.rows import AdviceRow, HistoryRow, IncidentItem, JobRow, JobStage, NodeRow, StageRow, StormRow
 from relance.recovery.stories import IncidentStory, JobStory
 from relance.serving.feeds import Feeds
 from relance.serving.owners import Owner
@@ -153,6 +153,23 @@ async def figures(_: Reader, ask: Asking, since: datetime | None = None, cluster
 async def report(
     _: Reader, ask: Asking, since: datetime, cluster: Cluster = None, partition: Cluster = None
 ) -> JSONResponse:
+@router.get("/storms", response_model=list[StormRow])
+async def storms(
+    _: Reader,
+    ask: Asking,
+    cluster: Cluster = None,
+    open_only: Annotated[bool, Query()] = False,  # noqa: FBT002 - a query parameter
+) -> JSONResponse:
+    """Incidents that many jobs share, with those of their jobs, newest first."""
+    return answer(await ask.storms(cluster, open_only=open_only))
+
+
+@router.get("/storms/{storm}", response_model=StormRow)
+async def one_storm(_: Reader, ask: Asking, storm: str) -> JSONResponse:
+    """One incident that many jobs share: its id, or a unique beginning of it."""
+    return answer(await ask.storm(storm))
+
+
     """What observing proved since then, without labelling."""
     return answer(await ask.proofs(_with_zone(since) or since, cluster, partition))
 

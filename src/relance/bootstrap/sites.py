@@ -39,6 +39,7 @@ def rules_of(cluster: ClusterSettings, zone: tzinfo | None = None) -> ClusterRul
         opted_in=opted_in,
         opted_in_accounts=accounts,
         act_partitions=frozenset(cluster.act_partitions) if cluster.act_partitions is not None else None,
+        file_systems=tuple(str(path) for path in cluster.file_systems),
         quiet=QuietWeek(hours=quiet, zone=zone or UTC),
         limits=cluster.limits,
         requests=cluster.actions.kinds,

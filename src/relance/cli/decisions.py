@@ -87,28 +87,6 @@ def wrong(ask: Asking, /, job: str, text: str) -> None:
     ask.screen.line(f"recorded; {stage.name} ({stage.job.raw_id}) is at {stage.effective.stage.value}")
 
 
-@click.group("storm")
-def storm() -> None:
-    """End a storm by hand. While one is open, restarts wait for a shared cause."""
-
-
-@storm.command("clear")
-@click.option("--cluster", help="The cluster; needed when there are several.")
-@click.option("--reason", default="", help="Why; people read it.")
-@asks
-def storm_clear(ask: Asking, /, cluster: str | None, reason: str) -> None:
-    """Let restarts come back: one canary first, then at the storm's slow rate."""
-    names = [row.cluster for row in ask.client.stages() if row.storm_is_open]
-    if cluster is None and len(names) != 1:
-        found = f"on {', '.join(names)}: say which with --cluster" if names else "anywhere"
-        raise FailureError(f"there is {'a storm' if names else 'no storm'} {found}", code=ExitCode.NOT_FOUND)
-    cleared = ask.client.clear_storm(cluster or names[0], reason)
-    if ask.screen.as_json:
-        ask.screen.data(cleared)
-        return
-    ask.screen.line(f"the storm on {cleared.cluster} is cleared", "good")
-
-
 def _advice_of(story: IncidentStory) -> Advice:
     if story.advice is None:
         raise FailureError(f"incident {story.incident.id} has no advice", code=ExitCode.NOT_FOUND)

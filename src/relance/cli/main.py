@@ -30,7 +30,7 @@ VERBS = {
     "canary": ("relance.cli.canary:canary", "Prove on your cluster what Relance makes of jobs that fail on purpose."),
     "runbook": ("relance.cli.runbooks:runbook", "Say what an alarm means, where to look, and what to do."),
     "mode": ("relance.cli.modes:mode", "Show or set how far Relance may go."),
-    "storm": ("relance.cli.decisions:storm", "End a storm by hand."),
+    "storm": ("relance.cli.storms:storm", "Show incidents that many jobs share, or end one by hand."),
     "token": ("relance.cli.tokens:token", "Give and revoke tokens."),
     "diagnose": ("relance.cli.diagnose:diagnose", "Say what happened from logs alone, without a server."),
     "evaluate": ("relance.cli.evaluate:evaluate", "Say how often the answers on labelled cases are right."),

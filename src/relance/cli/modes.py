@@ -109,8 +109,8 @@ def _show(ask: Asking, rows: tuple[StageRow, ...]) -> None:
         for command in dict.fromkeys(_what_mends(row.cluster, cap.name) for cap in row.caps):
             if command:
                 ask.screen.line(f"  {command} says what mends it", "quiet")
-        if row.storm_is_open and row.storm is not None:
-            ask.screen.line(f"{row.cluster}: storm, restarts wait: {row.storm.reason}", "bad")
+        for storm in row.storms:
+            ask.screen.line(f"{row.cluster}: storm {storm.place}, restarts wait: {storm.reason}", "bad")
 
 
 def _what_mends(cluster: str, lost: str) -> str:

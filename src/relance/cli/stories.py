@@ -53,6 +53,8 @@ def show_job(screen: Screen, story: JobStory) -> None:
     show_opinions(screen, story.opinions)
     screen.fact("what next", answers.next, "busy" if row.incident_id else "")
     screen.fact("stage", f"{row.stage.stage.value} ({'; '.join(row.stage.why)})")
+    if story.storm is not None:
+        screen.fact("shared with others", f"a storm {story.storm.place}: {story.storm.reason}", "bad")
     for gate in story.closed:
         screen.fact("gate closed", gate)
     for note in story.notes:
@@ -95,6 +97,8 @@ def show_incident(screen: Screen, story: IncidentStory) -> None:
     show_decision(screen, story)
     screen.line()
     for entry in story.entries:
+    if story.storm is not None:
+        screen.fact("part of", f"storm {story.storm.storm_id} {story.storm.place}: {story.storm.reason}")
         _entry(screen, entry)
 
 

@@ -9,14 +9,15 @@ from urllib.parse import quote
 
 import httpx2
 
-from relance.client.exchanges import CONNECT_S, PREFIX, connection, data_of, unreachable, value_of
+from relance.client.exchanges import CONNECT_S, PREFIX, bytes_of, connection, data_of, unreachable, value_of
 from relance.domain.events import AdviceApproved, AdviceDenied, StormCleared
+from relance.domain.requests import Request, RequestRecord
 from relance.domain.stages import EndRunning, Stage, StageSetting
 from relance.ports.tokens import TokenRole
 from relance.recovery.figures import Figures
 from relance.recovery.job_checks import JobCheck
 from relance.recovery.proving.values import Proofs
-from relance.recovery.rows import AdviceRow, HistoryRow, IncidentItem, JobRow, JobStage, NodeRow, StageRow
+from relance.recovery.rows import AdviceRow, HistoryRow, IncidentItem, JobRow, JobStage, NodeRow, StageRow, StormRow
 from relance.recovery.stories import IncidentStory, JobStory
 
 REPORT_S = 180.0
@@ -63,6 +64,10 @@ class ApiClient:
         """The story of one job."""
         found: JobStory = self._value(JobStory, "GET", f"/jobs/{_part(job)}/story")
         return found
+
+    def kept_log(self, job: str, digest: str) -> bytes:
+        """What was kept of one of a job's logs."""
+        return bytes_of(self._send("GET", f"/jobs/{_part(job)}/kept/{_part(digest)}"))
 
     def job_check(self, job: str) -> JobCheck:
         """What is seen of one job, and what would be done."""
@@ -176,11 +181,39 @@ class ApiClient:
         found: AdviceDenied = self._order(AdviceDenied, "POST", f"/advice/{_part(advice_id)}/deny", body)
         return found
 
-    def clear_storm(self, cluster: str, reason: str = "") -> StormCleared:
-        """Let restarts come back after a storm."""
-        found: StormCleared = self._order(
-            StormCleared, "POST", f"/clusters/{_part(cluster)}/storm/clear", {"reason": reason}
+    def ask_of_job(self, job: str, verb: str, reason: str) -> Request:
+        """Ask for a job to be cancelled, held or released."""
+        body = {"verb": verb, "reason": reason}
+        found: Request = self._order(Request, "POST", f"/jobs/{_part(job)}/requests", body)
+        return found
+
+    def ask_of_node(self, cluster: str, node: str, verb: str, reason: str, for_s: float | None = None) -> Request:
+        """Ask for a node to be quarantined or drained for some seconds, or returned."""
+        body = {"verb": verb, "reason": reason, "for_s": for_s}
+        found: Request = self._order(Request, "POST", _requests_of(cluster, node), body)
+        return found
+
+    def requests_of_job(self, job: str) -> tuple[RequestRecord, ...]:
+        """What was asked about a job, oldest first."""
+        found: tuple[RequestRecord, ...] = self._value(tuple[RequestRecord, ...], "GET", f"/jobs/{_part(job)}/requests")
+        return found
+
+    def requests_of_node(self, cluster: str, node: str) -> tuple[RequestRecord, ...]:
+        """What was asked about a node, oldest first."""
+        found: tuple[RequestRecord, ...] = self._value(tuple[RequestRecord, ...], "GET", _requests_of(cluster, node))
+        return found
+
+    def storms(self, cluster: str | None = None, *, open_only: bool = False) -> tuple[StormRow, ...]:
+        """Incidents that many jobs share, newest first."""
+        found: tuple[StormRow, ...] = self._value(
+            tuple[StormRow, ...], "GET", "/storms", cluster=cluster, open_only=open_only or None
         )
+        return found
+
+    def clear_storm(self, cluster: str, reason: str = "", storm_id: str = "") -> StormCleared:
+        """Let restarts come back after a storm."""
+        body = {"reason": reason, "storm_id": storm_id}
+        found: StormCleared = self._order(StormCleared, "POST", f"/clusters/{_part(cluster)}/storm/clear", body)
         return found
 
     def tokens(self) -> tuple[dict[str, str], ...]:
@@ -219,6 +252,10 @@ class ApiClient:
             return self._client.request(method, PREFIX + path, params=wanted, json=body, timeout=limit)
         except httpx2.TransportError as error:
             raise unreachable(self._client.base_url, error) from error
+
+
+def _requests_of(cluster: str, node: str) -> str:
+    return f"/clusters/{quote(cluster, safe='')}/nodes/{quote(node, safe='')}/requests"
 
 
 def _part(text: str) -> str:

@@ -31,10 +31,12 @@ OwnersEvent = Literal[
     "settings",
     "slow",
     "diverged",
+    "asked",
     "restarted",
 ]
 OWNERS_EVENTS: tuple[OwnersEvent, ...] = (
     "job_stopped", "did_not_resume", "parked", "action_unknown", "other_engine", "hang", "settings", "slow", "diverged",
+    "asked",
 )  # fmt: skip
 
 
@@ -131,6 +133,9 @@ class ClusterSettings(_Strict):
     opt_in: Literal["all", "none"] | OptInSettings | tuple[str, ...] = "none"
     """Whose jobs need no wish of their own: `all`, `none`, a list of partitions, or `partitions` and `accounts`, of
     which both have to be right."""
+    file_systems: tuple[Path, ...] = ()
+    """Mount points of shared file systems, such as `/lustre`: many jobs that fail on one of them are one storm, which
+    holds the jobs on it alone. Unset: the first folder of a job's path, or the first two below `/mnt` and the like."""
     act_partitions: tuple[str, ...] | None = None
     """Partitions in which may be acted at all, whatever stage is set and whatever a job wishes; unset: all that are
     served."""
@@ -203,7 +208,7 @@ class ClusterSettings(_Strict):
             raise ValueError(message)
         return text
 
-    @field_validator("log_roots")
+    @field_validator("log_roots", "file_systems")
     @classmethod
     def _are_absolute(cls, roots: tuple[Path, ...]) -> tuple[Path, ...]:
         for root in roots:

@@ -27,6 +27,7 @@ def create_console(server: ServerParts) -> Starlette:
             Route("/logout", doors.log_out, methods=["POST"]),
             Route("/incidents", views.incidents),
             Route("/incidents/{incident}", views.incident),
+            Route("/storms/{storm}", views.storm),
             Route("/jobs", views.jobs),
             Route("/jobs/{job:path}/disagree", forms.disagree, methods=["POST"]),
             Route("/jobs/{job:path}/switch", forms.switch, methods=["POST"]),

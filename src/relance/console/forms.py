@@ -69,7 +69,11 @@ async def clear_storm(request: Request) -> Response:
     """Let restarts come back after a storm."""
     who, fields = await person_with_form(request, Right.DECIDE)
     cluster = request.path_params["cluster"]
-    await parts_of(request).commands().open_storm_bucket(cluster, who.name, _words(fields, "reason"))
+    await (
+        parts_of(request)
+        .commands()
+        .open_storm_bucket(cluster, who.name, _words(fields, "reason"), fields.get("storm", "")[:100])
+    )
     return _back("/")
 
 

@@ -59,6 +59,13 @@ async def incidents(request: Request) -> Response:
     return render("incidents.html", frame=await _frame(request, who), past=past)
 
 
+async def storm(request: Request) -> Response:
+    """A shared incident and the jobs that share it."""
+    who = await person(request)
+    row = await parts_of(request).queries().storm(request.path_params["storm"])
+    return render("storm.html", frame=await _frame(request, who), storm=row)
+
+
 async def jobs(request: Request) -> Response:
     """All jobs, most recently changed first."""
     who = await person(request)

@@ -63,6 +63,8 @@ class Advice:
     park: bool = False
     """Requeue with a start time ahead, so that the job outlives MinJobAge without a hold (design 8)."""
     park_until: datetime | None = None
+    storm: str = ""
+    """The id of the storm that holds or parks it: the incident that it shares with other jobs. Empty: none."""
     successor: str = ""
     """Raw id of a job that goes on in its place, by its dependency: the exclusions are put on that one while it waits,
     and this attempt is left as it is. Empty: none."""

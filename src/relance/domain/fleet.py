@@ -12,16 +12,55 @@ from relance.domain.views import JobView, NodeView, SchedulerFacts, Window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Whereabouts:
+    """Where a job lies, as far as it is known: its partitions, and the file systems of its folder and its logs."""
+
+    partitions: frozenset[str] = frozenset()
+    file_systems: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Storm:
-    """A shared cause that is open: many jobs failed at once."""
+    """The shared incident of many jobs that failed at once. It holds what lies in its place, and nothing else.
+
+    Its place is a file system, or a partition; neither: the whole cluster.
+    """
 
     storm_id: str
     reason: str
     opened_at: datetime
+    partition: str | None = None
+    file_system: str | None = None
+    incidents: tuple[str, ...] = ()
+    """The incidents that opened it."""
     cleared_at: datetime | None = None
+    cleared_by: str = ""
     canary: str | None = None
     """The attempt that was let through first after the storm cleared, as text."""
     canary_stepped: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has not cleared."""
+        return self.cleared_at is None
+
+    @property
+    def place(self) -> str:
+        """Its place in words."""
+        return place_words(self.partition, self.file_system)
+
+    def covers(self, where: Whereabouts) -> bool:
+        """Whether a job lies in its place."""
+        if self.file_system is not None:
+            return self.file_system in where.file_systems
+        return self.partition is None or self.partition in where.partitions
+
+
+def place_words(partition: str | None, file_system: str | None) -> str:
+    """The place of a storm in words."""
+    if file_system is not None:
+        return f"on file system {file_system}"
+    return f"in partition {partition}" if partition is not None else "on the whole cluster"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -84,13 +84,18 @@ class HealthRestored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StormOpened:
-    """Many jobs failed at once: restarts wait until the shared cause clears or a person opens the bucket."""
+    """Many jobs failed at once: restarts wait until the shared cause clears or a person opens the bucket.
+
+    It concerns one partition, one file system, or (neither) the whole cluster.
+    """
 
     cluster: str
     storm_id: str
     reason: str
     incidents: tuple[str, ...]
     at: datetime
+    partition: str | None = None
+    file_system: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -123,10 +123,16 @@ class ClusterRecord:
     setting: StageSetting | None = None
     partitions: Mapping[str, StageSetting] = field(default_factory=dict)
     caps: tuple[HealthCap, ...] = ()
-    storm: Storm | None = None
+    storms: tuple[Storm, ...] = ()
+    """Shared incidents, oldest first: those that are open, and the newest 20."""
     lost_sources: Mapping[str, str] = field(default_factory=dict)
     controller: str = ""
     release: str = ""
+
+    @property
+    def open_storms(self) -> tuple[Storm, ...]:
+        """The shared incidents that have not cleared."""
+        return tuple(storm for storm in self.storms if storm.is_open)
 
     def stages(self) -> ClusterStages:
         """What limits the stages on this cluster, without the switches of single jobs."""
@@ -300,9 +306,9 @@ def _apply_cluster(record: ClusterRecord, event: e.ClusterEvent) -> ClusterRecor
         case e.HealthRestored():
             return replace(record, caps=_other_caps(record, event.name, event.partition))
         case e.StormOpened():
-            return replace(record, storm=Storm(storm_id=event.storm_id, reason=event.reason, opened_at=event.at))
+            return replace(record, storms=(*_kept_storms(record.storms), _storm_of(event)))
         case e.StormCleared():
-            return replace(record, storm=replace(record.storm, cleared_at=event.at) if record.storm else None)
+            return replace(record, storms=tuple(_cleared(storm, event) for storm in record.storms))
         case e.SourceLost():
             return replace(record, lost_sources={**record.lost_sources, event.source: event.reason})
         case e.SourceBack():
@@ -314,3 +320,25 @@ def _apply_cluster(record: ClusterRecord, event: e.ClusterEvent) -> ClusterRecor
 
 def _other_caps(record: ClusterRecord, name: str, partition: str | None) -> tuple[HealthCap, ...]:
     return tuple(cap for cap in record.caps if (cap.name, cap.partition) != (name, partition))
+def _storm_of(event: e.StormOpened) -> Storm:
+    return Storm(
+        storm_id=event.storm_id,
+        reason=event.reason,
+        opened_at=event.at,
+        partition=event.partition,
+        file_system=event.file_system,
+        incidents=event.incidents,
+    )
+
+
+def _kept_storms(storms: tuple[Storm, ...]) -> tuple[Storm, ...]:
+    recent = storms[-19:]
+    return (*(storm for storm in storms[:-19] if storm.is_open), *recent)
+
+
+def _cleared(storm: Storm, event: e.StormCleared) -> Storm:
+    if storm.storm_id != event.storm_id or not storm.is_open:
+        return storm
+    return replace(storm, cleared_at=event.at, cleared_by=event.by)
+
+

@@ -158,6 +158,9 @@ class FleetSign:
     cause: str
     at: datetime
     nodes: tuple[str, ...] = ()
+    partitions: tuple[str, ...] = ()
+    file_systems: tuple[str, ...] = ()
+    """Of its evidence, its folder and its logs; those that the evidence names are the first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

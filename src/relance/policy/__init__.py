@@ -5,13 +5,14 @@ from __future__ import annotations
 from relance.policy.decisions import decide, same_decision
 from relance.policy.gates import GateQuestion, LeaseSeen, gates, gates_open
 from relance.policy.questions import Question
-from relance.policy.storms import RENEW_BEFORE, detect_storm, park_until, storm_has_passed
+from relance.policy.storms import RENEW_BEFORE, StormSeen, detect_storm, park_until, storm_has_passed
 
 __all__ = [
     "RENEW_BEFORE",
     "GateQuestion",
     "LeaseSeen",
     "Question",
+    "StormSeen",
     "decide",
     "detect_storm",
     "gates",

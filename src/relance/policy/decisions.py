@@ -10,7 +10,7 @@ from relance.domain.keys import stable_id
 from relance.domain.verdicts import Strength
 from relance.policy.attempts import Place, ended_at, place_of
 from relance.policy.guards import GuardRule, ask_guards, blocking, settled_at
-from relance.policy.parking import forgotten_at, parks
+from relance.policy.parking import SHARED_CAUSE, forgotten_at, parks
 from relance.policy.parking import until as parked_until
 from relance.policy.plans import Plan, plan
 from relance.policy.questions import Question
@@ -48,6 +48,7 @@ def decide(question: Question) -> Advice:
         hold=hold,
         park=parked,
         park_until=until,
+        storm=_storm_of(question, held_by),
         successor=chosen.successor,
         ends_running=chosen.ends_running,
         cancels_running=chosen.cancels_running,
@@ -67,6 +68,16 @@ def _held_by(chosen: Plan, blocked: tuple[GuardRule, ...]) -> tuple[GuardRule, .
     if chosen.action.restarts or chosen.cancels_running:
         return blocked
     return tuple(rule for rule in blocked if chosen.settles and rule.name in _FINAL)
+
+
+def _storm_of(question: Question, held_by: tuple[GuardRule, ...]) -> str:
+    """The storm that holds the plan, or whose canary goes first."""
+    storm = question.fleet.storm
+    held = any(rule.name == SHARED_CAUSE for rule in held_by)
+    if storm is None or not held or storm.canary_stepped:
+        return ""
+    waits = storm.is_open or storm.canary not in (None, str(question.incident.attempt))
+    return storm.storm_id if waits else ""
 
 
 def _again(chosen: Plan, guards: tuple[Guard, ...], held_by: tuple[GuardRule, ...]) -> tuple[datetime | None, str]:

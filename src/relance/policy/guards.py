@@ -165,7 +165,7 @@ def _no_shared_cause(asked: Asked) -> Reply:
     if waited and (is_open or asked.plan.awaits):
         return Answer.YES, f"it has waited for {limits.park_max_s / 3600:.0f} h, and is tried all the same", None
     if storm is not None and is_open:
-        return Answer.NO, f"a storm is open: {storm.reason}", None
+        return Answer.NO, f"a storm is open {storm.place}: {storm.reason}", None
     if asked.plan.awaits:
         return Answer.NO, asked.plan.awaits, None
     if storm is None or storm.canary_stepped or storm.canary in (None, str(asked.question.incident.attempt)):

@@ -17,7 +17,8 @@ from relance.policy.storms import RENEW_BEFORE, park_until
 
 MIN_JOB_AGE_S = 300.0
 """How long Slurm remembers an ended job by default; taken where the scheduler's own facts are not known."""
-_SHARED_CAUSE = "no_shared_cause"
+SHARED_CAUSE = "no_shared_cause"
+"""The name of the guard that a storm, or a remedy of wait, answers with no."""
 _QUIET = "no_quiet_hours"
 _ROOM = "enough_nodes"
 _TURNS = frozenset({"permit_free", "backoff_passed"})
@@ -38,7 +39,7 @@ def parks(question: Question, chosen: Plan, held_by: tuple[GuardRule, ...], guar
         return False
     place = place_of(question)
     no_room = any(guard.name == _ROOM and guard.answer is Answer.NO for guard in guards)
-    waits = bool(names & {_SHARED_CAUSE, _QUIET})
+    waits = bool(names & {SHARED_CAUSE, _QUIET})
     waits = waits or (no_room and bool(chosen.exclude) and _usual_end(question) is not None)
     waits = waits or (bool(names & _TURNS) and (place is not Place.OVER or _comes_too_late(question, guards)))
     if not waits or until(question, held_by) is None:

@@ -12,7 +12,7 @@ from relance.domain.incidents import Incident, IncidentState
 from relance.domain.keys import stable_id
 from relance.domain.limits import Limits, StormLimits
 from relance.domain.quiet_hours import Quiet
-from relance.domain.records import ClusterRecord, JobRecord
+from relance.domain.records import JobRecord
 from relance.domain.recoveries import MostRecoveries
 from relance.domain.stages import EffectiveStage, Stage, Standing
 from relance.domain.views import ClusterReport
@@ -38,7 +38,7 @@ class Counter:
     view_max_age_s: float
     now: datetime
     storm: Storm | None = None
-    """The cluster's storm, with the canary that goes first after it."""
+    """The storm that concerns the job, with the canary that goes first after it."""
     successor: EffectiveStage | None = None
     """The stage of the job that the advice touches in place of its own, if it names one."""
     quiet: Quiet | None = None
@@ -166,7 +166,7 @@ def started(incident: Incident, claim: Claim, stage: EffectiveStage, now: dateti
 
 
 def permits(
-    claim: Claim, cluster: ClusterRecord, record: JobRecord, limits: StormLimits, now: datetime
+    claim: Claim, storm: Storm | None, record: JobRecord, limits: StormLimits, now: datetime
 ) -> tuple[PermitWish, ...]:
     """The limits over many jobs that a claim counts against. Ending a job for good starts nothing, and needs none."""
     incident = incident_of(record, claim)
@@ -174,8 +174,8 @@ def permits(
     if claim.kind is ActionKind.CANCEL:
         return ()
     if claim.kind is ActionKind.PARK or parks:
-        return park_permits(cluster.cluster, limits)
-    return restart_permits(cluster, record, limits, now)
+        return park_permits(claim.cluster, limits)
+    return restart_permits(record, storm, limits, now)
 
 
 def most_recoveries(claim: Claim, record: JobRecord, limits: Limits) -> MostRecoveries | None:
@@ -193,13 +193,16 @@ def park_permits(cluster: str, limits: StormLimits) -> tuple[PermitWish, ...]:
 
 
 def restart_permits(
-    cluster: ClusterRecord, record: JobRecord, limits: StormLimits, now: datetime
+    record: JobRecord, storm: Storm | None, limits: StormLimits, now: datetime
 ) -> tuple[PermitWish, ...]:
-    """The limits over many jobs that a restart counts against: the cluster's bucket, and the array's."""
-    after_storm = is_after_storm(cluster.storm, limits, now)
+    """The limits over many jobs that a restart counts against: the cluster's bucket, and the array's.
+
+    After the storm that concerns the job they are slower.
+    """
+    after_storm, cluster = is_after_storm(storm, limits, now), record.job.cluster
     burst = 1 if after_storm else limits.bucket_burst
     refill_s = limits.after_storm_refill_s if after_storm else limits.bucket_refill_s
-    wishes = [PermitWish(scope=f"restart/{cluster.cluster}", burst=burst, refill_s=refill_s)]
+    wishes = [PermitWish(scope=f"restart/{cluster}", burst=burst, refill_s=refill_s)]
     if record.array:
-        wishes.append(PermitWish(scope=f"restart/{cluster.cluster}/{record.array}", burst=burst, refill_s=refill_s))
+        wishes.append(PermitWish(scope=f"restart/{cluster}/{record.array}", burst=burst, refill_s=refill_s))
     return tuple(wishes)

@@ -159,14 +159,22 @@ class Commands:
 
         return await self._append(Stream.of_job(row.job), decide)
 
-    async def open_storm_bucket(self, cluster: str, by: str, reason: str) -> e.StormCleared:
-        """Let restarts come back after a storm, by a person's word; at the storm's slow rate after one canary."""
+    async def open_storm_bucket(self, cluster: str, by: str, reason: str, storm_id: str = "") -> e.StormCleared:
+        """Let restarts come back after a storm, by a person's word; at the storm's slow rate after one canary.
+
+        `storm_id`, or a unique beginning of it, says which one; it may be empty where one alone is open.
+        """
 
         def decide(record: Record) -> e.StormCleared:
-            storm = record.storm if isinstance(record, ClusterRecord) else None
-            if storm is None or storm.cleared_at is not None:
-                raise CommandRefusedError(f"no storm is open on {cluster}")
-            at = self._clock.now()
+            found = record.open_storms if isinstance(record, ClusterRecord) else ()
+            meant = [storm for storm in found if storm.storm_id.startswith(storm_id)]
+            if not meant:
+                what = f"storm {storm_id} is not open" if storm_id and found else "no storm is open"
+                raise CommandRefusedError(f"{what} on {cluster}")
+            if len(meant) > 1:
+                names = "; ".join(f"{storm.storm_id} {storm.place}" for storm in meant)
+                raise CommandRefusedError(f"{len(meant)} storms are open on {cluster}, say which: {names}")
+            storm, at = meant[0], self._clock.now()
             return e.StormCleared(cluster=cluster, storm_id=storm.storm_id, by=by, reason=reason, at=at)
 
         return await self._append(Stream.of_cluster(cluster), decide)

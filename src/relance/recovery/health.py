@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 
 from relance.domain import events as e
 from relance.domain.findings import Sight
+from relance.domain.fleet import Storm
 from relance.domain.keys import stable_id
 from relance.domain.limits import StormLimits
 from relance.domain.observations import SightReport
@@ -17,8 +18,9 @@ from relance.domain.records import ClusterRecord
 from relance.domain.stages import HealthCap, Stage
 from relance.domain.verdicts import FleetSign
 from relance.domain.views import SchedulerFacts
-from relance.policy import detect_storm, storm_has_passed
+from relance.policy import StormSeen, detect_storm, storm_has_passed
 from relance.recovery.sites import ClusterRules
+from relance.recovery.storms import of_sign
 
 _RIGHTS = "rights"
 _WAYS = ("connection", "token")
@@ -64,28 +66,50 @@ def health_events(
 def storm_events(
     record: ClusterRecord, signs: tuple[FleetSign, ...], limits: StormLimits, now: datetime
 ) -> tuple[e.ClusterEvent, ...]:
-    """Whether a storm opens, or clears by itself because nothing new of its kind came for a while."""
-    storm = record.storm
-    if storm is not None and storm.cleared_at is None:
-        passed = storm_has_passed(storm, signs, limits, now)
+    """Which storms clear by themselves because nothing new came in their place for a while, and whether one opens.
+
+    What lies in the place of one that is open is held by it already, and opens no other.
+    """
+    found: list[e.ClusterEvent] = []
+    still_open: list[Storm] = []
+    for storm in record.open_storms:
+        inside = tuple(sign for sign in signs if storm.covers(of_sign(sign)))
+        passed = storm_has_passed(storm, inside, limits, now)
         if passed is None:
-            return ()
-        return (e.StormCleared(cluster=record.cluster, storm_id=storm.storm_id, by="relance", reason=passed, at=now),)
-    recent = tuple(sign for sign in signs if (now - sign.at).total_seconds() <= limits.window_s)
-    since = storm.cleared_at if storm else None
-    fresh = tuple(sign for sign in recent if since is None or sign.at > since)
-    reason = detect_storm(fresh, limits, now)
-    if reason is None:
-        return ()
-    incidents = tuple(sorted(sign.incident_id for sign in fresh))
-    return (
-        e.StormOpened(
-            cluster=record.cluster,
-            storm_id=stable_id("storm", record.cluster, *incidents),
-            reason=reason,
-            incidents=incidents,
-            at=now,
-        ),
+            still_open.append(storm)
+        else:
+            found.append(
+                e.StormCleared(
+                    cluster=record.cluster, storm_id=storm.storm_id, by="relance", reason=passed, at=now
+                )
+            )  # fmt: skip
+    cleared = [storm for storm in record.storms if storm.cleared_at is not None]
+    fresh = tuple(
+        sign
+        for sign in signs
+        if (now - sign.at).total_seconds() <= limits.window_s
+        and not any(storm.covers(of_sign(sign)) for storm in still_open)
+        and not any(_is_of(storm, sign) for storm in cleared)
+    )
+    seen = detect_storm(fresh, limits, now) if len(still_open) == len(record.open_storms) else None
+    return tuple(found) if seen is None else (*found, _opened(record.cluster, seen, now))
+
+
+def _is_of(storm: Storm, sign: FleetSign) -> bool:
+    """Whether a sign is one of a storm that has cleared since."""
+    return storm.cleared_at is not None and sign.at <= storm.cleared_at and storm.covers(of_sign(sign))
+
+
+def _opened(cluster: str, seen: StormSeen, now: datetime) -> e.StormOpened:
+    place = seen.file_system or seen.partition or ""
+    return e.StormOpened(
+        cluster=cluster,
+        storm_id=stable_id("storm", cluster, place, *seen.incidents),
+        reason=seen.reason,
+        incidents=seen.incidents,
+        at=now,
+        partition=seen.partition,
+        file_system=seen.file_system,
     )
 
 

@@ -6,9 +6,11 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta, tzinfo
 
 from relance.domain import events as e
+from relance.domain.advice import NEEDS_A_PERSON, ActionEnd, Advice, Answer
 from relance.domain.findings import Certainty, FindingKind
 from relance.domain.keys import stable_id
 from relance.domain.records import AttemptRecord, JobRecord, Record
+from relance.domain.requests import RequestVerb
 from relance.domain.streams import Recorded
 from relance.ports.notifiers import Notice, NoticeKind
 from relance.recovery import wordings
@@ -24,9 +26,15 @@ Telling = Callable[[Recorded, Record], Awaitable[tuple[Notice, ...]]]
 
 _WITH_THEIR_TEXT = frozenset({
     NoticeKind.PARKED, NoticeKind.SETTINGS, NoticeKind.OTHER_ENGINE, NoticeKind.DID_NOT_RESUME, NoticeKind.SLOW,
-    NoticeKind.DIVERGED,
+    NoticeKind.DIVERGED, NoticeKind.ASKED,
 })  # fmt: skip
 """What is told with what the notice itself says: the verdict, which a letter tells else, may not be there yet."""
+_DONE_TO_A_JOB = {
+    RequestVerb.CANCEL: "cancelled",
+    RequestVerb.HOLD: "held",
+    RequestVerb.RELEASE: "released",
+}
+"""What a person had done to the job, as its owner is told."""
 _GOES_ON = {
     FindingKind.SLOWDOWN: (NoticeKind.SLOW, "has become slower"),
     FindingKind.DIVERGENCE: (NoticeKind.DIVERGED, "diverges"),
@@ -118,7 +126,7 @@ def _for_owners(recorded: Recorded, record: JobRecord) -> tuple[Notice, ...]:
             until = incident.advice.park_until if incident.advice is not None else None
             by_itself = f"by itself at {wordings.moment(until, recorded.recorded_at)}" if until else "by itself later"
             choice = "".join(f"; {guard.reason}" for guard in choice_of(incident.advice)) if incident.advice else ""
-            said = f"it waits in the queue and starts {by_itself} at the latest{choice}"
+            said = f"{_why_parked(incident.advice)}it waits in the queue and starts {by_itself} at the latest{choice}"
             return (_notice(NoticeKind.PARKED, event.incident_id, f"{name} is parked", said, recorded, record),)
         case e.AttemptRestarted() if event.by_us:
             return (_notice(NoticeKind.RESTARTED, str(event.attempt), f"{name} runs again", "", recorded, record),)
@@ -132,12 +140,23 @@ def _for_owners(recorded: Recorded, record: JobRecord) -> tuple[Notice, ...]:
             kind, what = _GOES_ON[event.finding.kind]
             about, said = str(event.finding.attempt), f"{event.finding.summary}; nothing is done about it"
             return (_notice(kind, about, f"{name} {what}", said, recorded, record),)
+        case e.RequestEnded() if event.end is ActionEnd.SUCCEEDED and event.verb in _DONE_TO_A_JOB:
+            why = next((item.request.reason for item in record.requests if item.request.id == event.request_id), "")
+            title, said = f"{name} was {_DONE_TO_A_JOB[event.verb]}", f"{event.by} asked for it: {why}"
+            return (_notice(NoticeKind.ASKED, event.request_id, title, said, recorded, record),)
         case e.JobSeen() | e.WishChanged() if event.wish.notes:
             said = "; ".join(event.wish.notes)
             title = f"the settings of {name} were changed or ignored"
             return (_notice(NoticeKind.SETTINGS, f"{event.job}/{said}", title, said, recorded, record),)
         case _:
             return ()
+
+
+def _why_parked(advice: Advice | None) -> str:
+    """What keeps a parked job from starting, and until when, where that is known."""
+    held = [guard for guard in advice.guards if guard.answer is Answer.NO] if advice is not None else []
+    first = next((guard for guard in held if NEEDS_A_PERSON not in guard.reason), None)
+    return f"{wordings.opening(first)}; " if first is not None else ""
 
 
 def _notice(kind: NoticeKind, about: str, title: str, text: str, recorded: Recorded, record: JobRecord) -> Notice:

@@ -26,6 +26,7 @@ from relance.domain.verdicts import FleetSign
 from relance.ports.clocks import Clock
 from relance.ports.histories import Append, ConflictError, History, HistoryError, Snapshot
 from relance.recovery.advancing import advance
+from relance.recovery.assigning import view_of
 from relance.recovery.claims import restart_permits
 from relance.recovery.health import Pulse, health_events, storm_events
 from relance.recovery.live import Live
@@ -33,7 +34,7 @@ from relance.recovery.queues import RestartQueue, restart_queue
 from relance.recovery.rounds import Round
 from relance.recovery.sites import ClusterRules, Site
 from relance.recovery.situations import Situation, array_failures, findings_of, fleet_signs
-from relance.recovery.storms import is_after_storm, with_canary
+from relance.recovery.storms import is_after_storm, storm_for, whereabouts, with_canary
 
 _TRIES = 20
 _WATCH_EVERY_S = 1.0
@@ -155,9 +156,13 @@ class Loop:
         report = self._live.reports.get(cluster)
         record_of_cluster = await shared.once(f"record/{cluster}", lambda: self._cluster(cluster))
         open_incident = record.open_incident
+        storms = await shared.once(f"storms/{cluster}", lambda: self.storms_of(record_of_cluster, rules, now))
+        view = view_of(report, record.job)
+        verdict = open_incident.verdict if open_incident is not None else None
+        storm = storm_for(storms, whereabouts(record, view, verdict, rules.file_systems))
         free_at: list[datetime] = []
         if open_incident is not None:
-            for wish in restart_permits(record_of_cluster, record, rules.limits.storms, now):
+            for wish in restart_permits(record, storm, rules.limits.storms, now):
                 at = await self._history.permit_free_at(wish, now)
                 free_at += [at] if at is not None else []
         signs = await shared.once(f"signs/{cluster}", lambda: self._signs(cluster, rules, now))
@@ -173,7 +178,7 @@ class Loop:
             watched=self._is_watched(cluster, rules, now),
             read_to_end=open_incident is not None and self._live.read_to_end.get(open_incident.attempt, False),
             permit_free_at=max(free_at, default=None),
-            storm=await shared.once(f"storm/{cluster}", lambda: self.storm_of(record_of_cluster, rules, now)),
+            storm=storm,
             rules=rules,
             now=now,
             array_failures=await self._array_failures(record, now),
@@ -191,16 +196,17 @@ class Loop:
         since, cluster = now - _ARRAY_HORIZON, record.job.cluster
         return array_failures(await self._history.incidents(cluster=cluster, since=since, limit=2000), record)
 
-    async def storm_of(self, record: ClusterRecord, rules: ClusterRules, now: datetime) -> Storm | None:
-        """A cluster's storm with its canary; None when there is none, or it is long over."""
-        storm, limits = record.storm, rules.limits.storms
-        if storm is None or storm.cleared_at is None:
-            return storm
-        if not is_after_storm(storm, limits, now):
-            return None
-        since = storm.opened_at - timedelta(seconds=limits.window_s)
-        rows = await self._history.incidents(cluster=record.cluster, since=since, limit=2000)
-        return with_canary(storm, rows, now)
+    async def storms_of(self, record: ClusterRecord, rules: ClusterRules, now: datetime) -> tuple[Storm, ...]:
+        """A cluster's storms that still count, those that have cleared with their canary."""
+        limits, found = rules.limits.storms, list[Storm]()
+        for storm in record.storms:
+            if storm.is_open:
+                found.append(storm)
+            elif is_after_storm(storm, limits, now):
+                since = storm.opened_at - timedelta(seconds=limits.window_s)
+                rows = await self._history.incidents(cluster=record.cluster, since=since, limit=2000)
+                found.append(with_canary(storm, rows, now, rules.file_systems))
+        return tuple(found)
 
     def _is_watched(self, cluster: str, rules: ClusterRules, now: datetime) -> bool:
         # A server that has just started has not heard of a watcher yet, which is no sign that there is none.
@@ -286,7 +292,8 @@ class Loop:
     async def _signs(self, cluster: str, rules: ClusterRules, now: datetime) -> tuple[FleetSign, ...]:
         horizon_s = rules.limits.storms.window_s + rules.limits.storms.clear_after_s
         since = now - timedelta(seconds=horizon_s)
-        return fleet_signs(await self._history.incidents(cluster=cluster, since=since, limit=2000))
+        rows = await self._history.incidents(cluster=cluster, since=since, limit=2000)
+        return fleet_signs(rows, rules.file_systems)
 
     async def _after(self, record: JobRecord) -> None:
         """What follows in other streams: nodes suspected by a verdict, nodes excluded by an action that was done."""

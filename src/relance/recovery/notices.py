@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from relance.attribution import faults_sentence
 from relance.domain import events as e
 from relance.domain.advice import NEEDS_A_PERSON, Advice, Answer, Guard
 from relance.domain.findings import FindingKind
+from relance.domain.fleet import place_words
 from relance.domain.incidents import Incident, IncidentState
 from relance.domain.keys import stable_id
 from relance.domain.records import JobRecord, Record
@@ -23,6 +24,8 @@ from relance.recovery import wordings
 from relance.recovery.answers import first_quote
 from relance.recovery.storytelling import commands_of
 
+_SHORT_HOLD = timedelta(minutes=5)
+"""A hold that is decided again within this time is nobody's business (operators.md 3)."""
 _DID_NOTHING = frozenset({e.ActionFailed.__name__, e.ActionAbandoned.__name__})
 
 
@@ -40,8 +43,10 @@ def _of_cluster(recorded: Recorded, event: e.ClusterEvent) -> tuple[Notice, ...]
     match event:
         case e.StormOpened():
             kind, about = NoticeKind.STORM, event.storm_id
-            title = f"storm on {event.cluster}: restarts wait for a shared cause"
-            text = f"{event.reason}; {wordings.count(len(event.incidents), 'incident')}"
+            place = place_words(event.partition, event.file_system)
+            title = f"storm on {event.cluster} {place}: restarts there wait for a shared cause"
+            jobs = wordings.count(len(event.incidents), "job")
+            text = f"{event.reason}; {jobs} so far: `relance storm show` lists them, and no page comes for each"
         case e.SourceLost():
             kind, about = NoticeKind.SOURCE_LOST, f"{event.source}/{event.at.isoformat()}"
             title, text = f"source {event.source} on {event.cluster} is lost", event.reason
@@ -69,7 +74,7 @@ def _of_job(recorded: Recorded, event: e.JobEvent, record: JobRecord) -> tuple[N
     match event:
         case e.ActionPrepared() if event.stage is Stage.APPROVE:
             return _approval_needed(event, record, at)
-        case e.AdviceIssued() if event.advice.hold or choice_of(event.advice):
+        case e.AdviceIssued() if _is_told(event.advice):
             return _held(event, record, at)
         case e.ActionSucceeded() if NEEDS_A_PERSON in event.reason:
             title = f"{_name(record)} does not start: {NEEDS_A_PERSON}"
@@ -137,6 +142,15 @@ def _held(event: e.AdviceIssued, record: JobRecord, at: datetime) -> tuple[Notic
     return _notice(matter, record, incident, at)
 
 
+def _is_told(advice: Advice) -> bool:
+    """Whether a hold is worth a notice: one of a few minutes passes by itself, and a storm is told once for all."""
+    if choice_of(advice):
+        return True
+    if not advice.hold or advice.storm:
+        return False
+    return advice.decide_again_at is None or advice.decide_again_at - advice.issued_at > _SHORT_HOLD
+
+
 def choice_of(advice: Advice) -> tuple[Guard, ...]:
     """The guard that leaves a choice to people, if one does: the job waits parked meanwhile."""
     asks = advice.hold or advice.park
@@ -153,10 +167,14 @@ def _came_to_nothing(event: e.IncidentClosed, record: JobRecord) -> bool:
 
 
 def _stopped(event: e.IncidentClosed, record: JobRecord, at: datetime) -> tuple[Notice, ...]:
+    """One notice a job; of an array's tasks that ended of one cause, one for them all (peers.md A6)."""
     incident = record.incident(event.incident_id)
-    title = f"{_name(record)} ended and is not started again"
+    title, about = f"{_name(record)} ended and is not started again", event.incident_id
     text = f"{event.reason}. {_fault(incident)}" if incident is not None else event.reason
-    matter = _Matter(kind=NoticeKind.JOB_STOPPED, about=event.incident_id, title=title, text=text)
+    if record.array is not None and incident is not None and incident.verdict is not None:
+        about = f"{record.job.cluster}/{record.array}/{incident.verdict.fingerprint}"
+        title = f"tasks of array {record.array} {record.name} ended and are not started again, {_name(record)} first"
+    matter = _Matter(kind=NoticeKind.JOB_STOPPED, about=about, title=title, text=text)
     return _notice(matter, record, incident, at)
 
 

@@ -44,6 +44,8 @@ def own_part(story: JobStory) -> JobStory:
     A node's kernel log names other people's processes: what it shows and where it stands is told, the line is not.
     """
     items = tuple(replace(item, summary="") for item in story.incidents)
+    if story.storm is not None:  # whose jobs share it is not theirs to know
+        story = replace(story, storm=replace(story.storm, incidents=(), canary=None, cleared_by=""))
     # what a provider says in its own words may quote anybody's lines
     story = replace(story, opinions=tuple(replace(item, text="") for item in story.opinions))
     quote = story.quote

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
+from relance.domain.fleet import Storm
 from relance.domain.keys import AttemptKey, JobKey
 from relance.domain.progress import Progress
 from relance.domain.records import ClusterRecord, JobRecord
@@ -25,11 +26,12 @@ from relance.recovery.owning import is_own
 from relance.recovery.proving.gathering import Scope, gather
 from relance.recovery.proving.reports import proofs
 from relance.recovery.proving.values import Proofs
-from relance.recovery.rows import AdviceRow, HistoryRow, IncidentItem, JobRow, JobStage, NodeRow, StageRow
+from relance.recovery.rows import AdviceRow, HistoryRow, IncidentItem, JobRow, JobStage, NodeRow, StageRow, StormRow
 from relance.recovery.sites import Site
 from relance.recovery.standings import lease_seen
 from relance.recovery.stories import IncidentStory, JobStory
 
+from relance.recovery.storms import members, with_canary
 _OPEN = 10_000
 MOST_ROWS = 1000
 """No list is longer than this; the history feed is read in pages."""
@@ -161,6 +163,43 @@ class Queries:
         return figures.figures(counted, since, self._clock.now())
 
     async def proofs(self, since: datetime, cluster: str | None = None, partition: str | None = None) -> Proofs:
+    async def storms(self, cluster: str | None = None, *, open_only: bool = False) -> tuple[StormRow, ...]:
+        """Shared incidents with those of their jobs, newest first; of each cluster the newest 20 are known."""
+        look, found = self._look(), list[StormRow]()
+        for record in await self._history.clusters():
+            wanted = record.open_storms if open_only else record.storms
+            if cluster in (None, record.cluster) and wanted:
+                found += [await self._storm(look, record.cluster, storm) for storm in wanted]
+        return tuple(sorted(found, key=lambda row: row.opened_at, reverse=True))
+
+    async def storm(self, text: str) -> StormRow:
+        """The shared incident with this id, or a unique beginning of it. Raises NotKnownError."""
+        found = [
+            (record.cluster, storm)
+            for record in await self._history.clusters()
+            for storm in record.storms
+            if text and storm.storm_id.startswith(text)
+        ]
+        if len(found) != 1:
+            message = f"no storm is known by {text!r}" if not found else f"{text!r} may mean {len(found)} storms"
+            raise subjects.NotKnownError(message)
+        return await self._storm(self._look(), *found[0])
+
+    async def _storm(self, look: _Look, cluster: str, storm: Storm) -> StormRow:
+        rules = self._site.rules(cluster)
+        since = storm.opened_at - timedelta(seconds=rules.limits.storms.window_s)
+        rows = await self._history.incidents(cluster=cluster, since=since, limit=_OPEN)
+        shared = members(storm, rows, rules.limits.storms, rules.file_systems)
+        items = [
+            tables.incident_of(await look.facts(await self._record(row.job), newest_only=True), row.incident)
+            if row.incident.is_open
+            else tables.incident_item(row)
+            for row in shared[:MOST_ROWS]
+        ]
+        if not storm.is_open:
+            storm = with_canary(storm, rows, look.now, rules.file_systems)
+        return tables.storm_row(cluster, storm, tuple(items))
+
         """What observing proved since then. Raises NotKnownError for a cluster or partition without jobs."""
         evidence = await gather(self._history, self._site, self._live, self._clock, Scope(since, cluster, partition))
         return await asyncio.to_thread(proofs, evidence)

@@ -99,6 +99,25 @@ class AdviceRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StormRow:
+    """An incident that many jobs share: one cause, one hold. `incidents` are those of its jobs, newest first."""
+
+    cluster: str
+    storm_id: str
+    place: str
+    """Where it is, in words."""
+    partition: str | None
+    file_system: str | None
+    reason: str
+    opened_at: datetime
+    cleared_at: datetime | None
+    cleared_by: str
+    next: str
+    """What happens next, or how it ended."""
+    incidents: tuple[IncidentItem, ...]
+
+
 class NodeRow:
     """A node. `as_of` is when the scheduler was read; None: not in its newest report."""
 
@@ -126,7 +145,8 @@ class StageRow:
     """None: nobody has set one; the cluster is in observe."""
     partitions: tuple[StageSetting, ...]
     caps: tuple[HealthCap, ...]
-    storm: Storm | None
+    storms: tuple[Storm, ...]
+    """The shared incidents that are open."""
     lost_sources: tuple[tuple[str, str], ...]
     controller: str
     report_as_of: datetime | None
@@ -136,8 +156,8 @@ class StageRow:
 
     @property
     def storm_is_open(self) -> bool:
-        """Whether restarts wait for a shared cause."""
-        return self.storm is not None and self.storm.cleared_at is None
+        """Whether restarts wait for a shared cause, somewhere on the cluster."""
+        return bool(self.storms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -26,6 +26,7 @@ from relance.recovery.assigning import rank_to_node, view_of
 from relance.recovery.collecting import collected_hits
 from relance.recovery.queues import RestartQueue
 from relance.recovery.sites import ClusterRules
+from relance.recovery.storms import file_systems_of
 from relance.recovery.verify import Evidence
 
 
@@ -48,7 +49,7 @@ class Situation:
     """Whether the watcher has said its last word of the open incident's attempt, which has ended."""
     permit_free_at: datetime | None
     storm: Storm | None
-    """The cluster's storm, with the canary that goes first after it."""
+    """The storm that concerns the job, with the canary that goes first after it."""
     rules: ClusterRules
     now: datetime
     array_failures: Mapping[str, frozenset[JobKey]] = field(default_factory=dict)
@@ -273,8 +274,8 @@ def made_progress(progress: Progress | None, durable_before: int, limits: Restar
     return (progress.checkpoint_durable or 0) > durable_before and long_enough
 
 
-def fleet_signs(rows: tuple[IncidentRow, ...]) -> tuple[FleetSign, ...]:
-    """Other jobs' disturbances, from the rows of recent incidents."""
+def fleet_signs(rows: tuple[IncidentRow, ...], known: Sequence[str] = ()) -> tuple[FleetSign, ...]:
+    """Other jobs' disturbances, from the rows of recent incidents; `known` are the site's file systems."""
     return tuple(
         FleetSign(
             incident_id=row.incident.id,
@@ -284,6 +285,8 @@ def fleet_signs(rows: tuple[IncidentRow, ...]) -> tuple[FleetSign, ...]:
             cause=row.incident.verdict.cause if row.incident.verdict else "",
             at=row.incident.opened_at,
             nodes=tuple(item.node for item in row.incident.verdict.suspects) if row.incident.verdict else (),
+            partitions=tuple(part for part in row.partition.split(",") if part),
+            file_systems=file_systems_of(row.incident.verdict, (row.work_dir,), known),
         )
         for row in rows
         if not is_trial(row.name)

@@ -9,6 +9,7 @@ from relance.domain.advice import Advice, Effect, Guard
 from relance.domain.clocks import Stamp
 from relance.domain.faults import Scope
 from relance.domain.findings import Coverage, Finding, RuleHit
+from relance.domain.fleet import Storm
 from relance.domain.incidents import Action, Approval
 from relance.domain.records import AttemptRecord
 from relance.domain.stages import EffectiveStage
@@ -79,6 +80,8 @@ class JobStory:
     notes: tuple[str, ...]
     """What was clipped, ignored or broken in the job's own settings, and what people said or switched."""
     closed: tuple[str, ...] = ()
+    storm: Storm | None = None
+    """The incident that the job shares with others, and that holds it."""
     """The gates that keep the advice in force from being carried out, each with when it opens by itself."""
     attempts: tuple[AttemptRecord, ...]
     incidents: tuple[IncidentItem, ...]
@@ -131,6 +134,8 @@ class IncidentStory:
     gates: tuple[Guard, ...]
     effect: Effect | None
     commands: tuple[str, ...]
+    storm: Storm | None = None
+    """The incident that this one shares with other jobs: it holds the advice."""
     """The exact commands, quoted as a shell would need them; for reading, never run as text."""
     approval: Approval | None
     not_approvable: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
+from relance.domain.fleet import Storm
 from relance.domain.incidents import Incident, IncidentState
 from relance.domain.records import ClusterRecord, NodeRecord
 from relance.domain.streams import Recorded
@@ -13,7 +14,7 @@ from relance.ports.histories import IncidentRow
 from relance.recovery import wordings
 from relance.recovery.answers import JobFacts, headline, next_of
 from relance.recovery.gatings import closed, waits_for, why_not_approvable
-from relance.recovery.rows import AdviceRow, HistoryRow, IncidentItem, JobRow, NodeRow, StageRow
+from relance.recovery.rows import AdviceRow, HistoryRow, IncidentItem, JobRow, NodeRow, StageRow, StormRow
 from relance.recovery.tellings import told
 
 
@@ -155,7 +156,7 @@ def stage_row(cluster: ClusterRecord, report: ClusterReport | None, now: datetim
         setting=cluster.setting,
         partitions=tuple(cluster.partitions[name] for name in sorted(cluster.partitions)),
         caps=cluster.caps,
-        storm=cluster.storm,
+        storms=cluster.open_storms,
         lost_sources=tuple(sorted(cluster.lost_sources.items())),
         controller=cluster.controller,
         report_as_of=report.as_of if report else None,
@@ -165,6 +166,33 @@ def stage_row(cluster: ClusterRecord, report: ClusterReport | None, now: datetim
 
 
 def history_row(recorded: Recorded) -> HistoryRow:
+def storm_row(cluster: str, storm: Storm, items: tuple[IncidentItem, ...]) -> StormRow:
+    """A shared incident with those of its jobs."""
+    return StormRow(
+        cluster=cluster,
+        storm_id=storm.storm_id,
+        place=storm.place,
+        partition=storm.partition,
+        file_system=storm.file_system,
+        reason=storm.reason,
+        opened_at=storm.opened_at,
+        cleared_at=storm.cleared_at,
+        cleared_by=storm.cleared_by,
+        next=_next_of_storm(storm),
+        incidents=items,
+    )
+
+
+def _next_of_storm(storm: Storm) -> str:
+    if storm.is_open:
+        return "restarts wait, and what ends is parked, until nothing new comes for a while or a person ends it"
+    if storm.canary_stepped:
+        return "it has cleared, and the first job has made a step: the others follow one after another"
+    if storm.canary is not None:
+        return f"it has cleared: {storm.canary} goes first, to its first step"
+    return "it has cleared"
+
+
     """An event as it is told."""
     telling = told(recorded.event)
     return HistoryRow(

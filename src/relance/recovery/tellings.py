@@ -13,6 +13,7 @@ from relance.domain.advice import ActionEnd
 from relance.domain.collecting_events import EvidenceEvent
 from relance.domain.deeds import WatchdogDeed
 from relance.domain.findings import Certainty, FindingKind
+from relance.domain.fleet import place_words
 from relance.domain.verdicts import Opinion
 from relance.recovery import wordings
 
@@ -295,7 +296,8 @@ def _cluster(event: e.ClusterEvent) -> Telling:
         case e.HealthRestored():
             return Telling(title=f"Cap lifted: {event.name}", at=event.at)
         case e.StormOpened():
-            title = f"Storm on {event.cluster}: restarts wait for a shared cause"
+            place = place_words(event.partition, event.file_system)
+            title = f"Storm on {event.cluster} {place}: restarts there wait for a shared cause"
             detail = f"{event.reason}; {wordings.count(len(event.incidents), 'incident')}"
             return Telling(title=title, detail=detail, at=event.at)
         case e.StormCleared():

@@ -19,7 +19,7 @@ from relance.storage.columns import column_key, from_payload, from_us, to_payloa
 from relance.storage.recorded import events_of
 from relance.storage.tables import AnyRow, streams
 
-RECORD_SCHEMA: Final = 3
+RECORD_SCHEMA: Final = 4
 """Raised when the fold changes its meaning: records stored under another number are folded again from the events."""
 AT_ONCE: Final = 200
 """Records fetched by one statement."""

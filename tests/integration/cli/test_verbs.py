@@ -127,7 +127,10 @@ def test_a_storm_is_ended_by_hand(run: Run, server: Served) -> None:
     assert run("storm", "clear").exit_code == 3
     storm = e.StormOpened(cluster="alpha", storm_id="st-1", reason="file system", incidents=(), at=values.after(1))
     server.do(server.world.append(Stream.of_cluster("alpha"), storm))
-    assert "storm, restarts wait: file system" in run("mode").stdout
+    assert "storm on the whole cluster, restarts wait: file system" in run("mode").stdout
+    assert "st-1" in run("storm", "list").stdout
+    assert "storm on the whole cluster on alpha" in run("storm", "show").stdout
+    assert run("storm", "show", "st-2").exit_code == 3
     assert run("storm", "clear", "--reason", "it is back").stdout == "the storm on alpha is cleared\n"
 
 

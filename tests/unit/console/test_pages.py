@@ -302,11 +302,14 @@ async def test_one_button_sets_a_cluster_and_its_partitions_to_observe() -> None
 
 async def test_a_storm_is_at_the_top_and_a_person_can_end_it() -> None:
     made = await world()
-    storm = e.StormOpened(cluster="alpha", storm_id="st-1", reason="file system", incidents=(), at=values.after(1))
+    storm = e.StormOpened(cluster="alpha", storm_id="st-1", reason="file system", incidents=("inc-1",), at=values.after(1))
     await made.append(Stream.of_cluster("alpha"), storm)
     async with browser(made) as client:
         tree = await page(client, "/")
-        assert "Storm since 12:00:01." in words(tree.css_first('.cluster [role="alert"]'))
+        assert "Storm on the whole cluster since 12:00:01." in words(tree.css_first('.cluster [role="alert"]'))
+        shared = words(await page(client, "/storms/st-1"))
+        assert "file system" in shared
+        assert "train ada, gpu" in shared, "the jobs that share it are listed"
         fields = form(tree, "/clusters/alpha/storm/clear")
         await client.post("/clusters/alpha/storm/clear", data={**fields, "reason": "it is back"})
         assert (await page(client, "/")).css_first(".cluster [role=alert]") is None

@@ -62,8 +62,63 @@ def test_a_storm_opens_by_owners_and_workflows_not_by_raw_jobs(name: str) -> Non
 
 
 def test_its_reason_says_how_many_and_of_what() -> None:
-    assert detect_storm(signs(5), LIMITS, NOW) == "jobs of 5 owners failed within 120 s with the domain storage"
-    assert detect_storm(signs(9, domain=D.APPLICATION), LIMITS, NOW) == "9 workflows failed within 120 s"
+    assert _reason(signs(5)) == "jobs of 5 owners failed within 120 s with the domain storage on the whole cluster"
+    assert _reason(signs(9, domain=D.APPLICATION)) == "9 workflows failed within 120 s on the whole cluster"
+
+
+def _reason(recent: tuple[FleetSign, ...]) -> str:
+    found = detect_storm(recent, LIMITS, NOW)
+    assert found is not None
+    return found.reason
+
+
+def _placed(
+    found: tuple[FleetSign, ...], partitions: tuple[str, ...] = (), file_systems: tuple[str, ...] = ()
+) -> tuple[FleetSign, ...]:
+    return tuple(
+        replace(
+            sign, partitions=partitions, file_systems=file_systems,
+            incident_id=f"{sign.incident_id}-{'-'.join(partitions)}", owner=f"{sign.owner}-{'-'.join(partitions)}",
+        )
+        for sign in found
+    )  # fmt: skip
+
+
+GPU, CPU = ("gpu",), ("cpu",)
+PLACES: dict[str, tuple[tuple[FleetSign, ...], str | None, str | None]] = {
+    "one partition": (_placed(signs(4, domain=D.INTERCONNECT), GPU), "gpu", None),
+    "one partition, and a stray failure elsewhere": (
+        _placed(signs(4, domain=D.INTERCONNECT), GPU) + _placed(signs(1, domain=D.INTERCONNECT), CPU), "gpu", None,
+    ),
+    "one partition, and others that failed otherwise elsewhere": (
+        _placed(signs(4, domain=D.INTERCONNECT), GPU) + _placed(signs(3, domain=D.HARDWARE), CPU), "gpu", None,
+    ),
+    "two partitions alike": (
+        _placed(signs(4, domain=D.INTERCONNECT), GPU) + _placed(signs(2, domain=D.INTERCONNECT), CPU), None, None,
+    ),
+    "jobs that name both": (_placed(signs(4, domain=D.INTERCONNECT), ("gpu", "cpu")), "cpu", None),
+    "partitions that are not known": (signs(4), None, None),
+    "one file system over two partitions": (
+        _placed(signs(2), GPU, ("/lustre",)) + _placed(signs(2), CPU, ("/lustre",)), None, "/lustre",
+    ),
+    "a file system that the evidence names, and the homes that all share": (
+        _placed(signs(4), GPU, ("/lustre", "/home")), None, "/lustre",
+    ),
+    "storage of two file systems": (
+        _placed(signs(2), GPU, ("/lustre",)) + _placed(signs(2), CPU, ("/home",)), None, None,
+    ),
+    "jobs on one file system whose storage is well": (
+        _placed(signs(4, domain=D.INTERCONNECT), GPU, ("/home",)), "gpu", None,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_a_storm_is_that_of_the_narrowest_place_that_explains_it(name: str) -> None:
+    recent, partition, file_system = PLACES[name]
+    found = detect_storm(recent, LIMITS, NOW)
+    assert found is not None
+    assert (found.partition, found.file_system) == (partition, file_system)
 
 
 STORM = Storm(storm_id="s", reason="storage", opened_at=at(500))

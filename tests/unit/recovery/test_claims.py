@@ -13,7 +13,6 @@ from relance.domain.faults import Remedy
 from relance.domain.incidents import Approval, Incident, IncidentState
 from relance.domain.limits import Limits
 from relance.domain.quiet_hours import Quiet
-from relance.domain.records import ClusterRecord
 from relance.domain.recoveries import MostRecoveries
 from relance.domain.stages import EffectiveStage, EndRunning, Stage, Standing
 from relance.domain.views import ClusterReport, JobView, SchedulerFacts
@@ -186,5 +185,5 @@ def test_restarts_and_parking_are_metered_apart_and_ending_a_job_not_at_all(
     kind: ActionKind, scopes: list[str]
 ) -> None:
     record = replace(RECORD, array="9")
-    wishes = permits(replace(CLAIM, kind=kind), ClusterRecord(cluster="alpha"), record, Limits().storms, NOW)
+    wishes = permits(replace(CLAIM, kind=kind), None, record, Limits().storms, NOW)
     assert [wish.scope for wish in wishes] == scopes

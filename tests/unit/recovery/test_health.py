@@ -8,13 +8,16 @@ import pytest
 
 from relance.domain import events as e
 from relance.domain import records
+from relance.domain.faults import FaultDomain
 from relance.domain.findings import Coverage, Sight
 from relance.domain.keys import JobKey
+from relance.domain.limits import StormLimits
 from relance.domain.observations import SightReport
 from relance.domain.records import ClusterRecord
 from relance.domain.stages import EffectiveStage, EndRunning, Stage, StageSetting, Standing, effective_stage
+from relance.domain.verdicts import FleetSign
 from relance.domain.views import SchedulerFacts
-from relance.recovery.health import Pulse, health_events
+from relance.recovery.health import Pulse, health_events, storm_events
 from relance.recovery.sites import ClusterRules
 from tests.unit.recovery.situations import AT, at
 
@@ -125,3 +128,54 @@ def test_a_watcher_that_is_lost_says_nothing_of_its_sources() -> None:
                   sights=_sights(logs=(SEEN,)))  # fmt: skip
     events = health_events(ACT, pulse, RULES, at(100))
     assert [event.source for event in events if isinstance(event, e.SourceLost)] == ["watcher"]
+
+
+def _signs(partition: str, count: int = 4, second: float = 0) -> tuple[FleetSign, ...]:
+    return tuple(
+        FleetSign(
+            incident_id=f"inc-{partition}-{number}",
+            owner=f"{partition}{number}",
+            workflow="w",
+            domain=FaultDomain.INTERCONNECT,
+            cause="link_down",
+            at=at(second),
+            partitions=(partition,),
+        )
+        for number in range(count)
+    )
+
+
+def _stormy(record: ClusterRecord, signs: tuple[FleetSign, ...], second: float) -> tuple[ClusterRecord, list[str]]:
+    """The record after a look at the signs, and what was said."""
+    events = storm_events(record, signs, StormLimits(), at(second))
+    for event in events:
+        changed = records.apply(record, event)
+        assert isinstance(changed, ClusterRecord)
+        record = changed
+    return record, [type(event).__name__ for event in events]
+
+
+def test_a_storm_in_one_partition_opens_and_clears_beside_one_in_another() -> None:
+    record, said = _stormy(ACT, _signs("gpu"), 5)
+    assert (said, [storm.partition for storm in record.open_storms]) == (["StormOpened"], ["gpu"])
+    record, said = _stormy(record, _signs("gpu") + _signs("cpu", second=50), 60)
+    assert (said, [storm.partition for storm in record.open_storms]) == (["StormOpened"], ["gpu", "cpu"])
+    assert _stormy(record, _signs("gpu") + _signs("cpu", second=50), 61)[1] == []
+    record, said = _stormy(record, _signs("cpu", second=50), 310)
+    assert (said, [storm.partition for storm in record.open_storms]) == (["StormCleared"], ["cpu"])
+    record, said = _stormy(record, (), 400)
+    assert (said, record.open_storms) == (["StormCleared"], ())
+    assert [storm.storm_id for storm in record.storms if storm.cleared_by == "relance"] == [
+        storm.storm_id for storm in record.storms
+    ]
+
+
+def test_what_fails_in_the_place_of_an_open_storm_opens_no_other_and_a_wider_one_may_open_beside_it() -> None:
+    record, _ = _stormy(ACT, _signs("gpu"), 5)
+    record, said = _stormy(record, _signs("gpu", 20, second=8), 10)
+    assert said == []
+    record, said = _stormy(record, _signs("gpu") + _signs("a", 2, 20) + _signs("b", 2, 20), 25)
+    assert (said, [storm.place for storm in record.open_storms]) == (
+        ["StormOpened"],
+        ["in partition gpu", "on the whole cluster"],
+    )

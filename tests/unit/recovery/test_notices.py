@@ -88,12 +88,21 @@ async def test_a_hold_names_its_reason_and_is_one_notice_however_often_it_is_dec
     for generation in (2, 3):
         issued = values.advice_issued(ASKING, "17", generation)
         guard = Guard(name="storm", answer=Answer.NO, reason="a shared cause is open")
-        advice = replace(issued.advice, hold=True, guards=(guard,), decide_again_at=values.after(90))
+        advice = replace(issued.advice, hold=True, guards=(guard,), decide_again_at=values.after(600))
         (notice,) = await told(made, JOB, replace(issued, advice=advice))
         assert notice.kind is NoticeKind.HELD
-        assert notice.text == "a shared cause is open; decided again at 12:01:30 UTC"
+        assert notice.text == "a shared cause is open; decided again at 12:10:00 UTC"
         ids.add(notice.id)
     assert len(ids) == 1
+
+
+async def test_what_passes_within_minutes_and_what_a_storm_holds_is_no_notice_of_its_own() -> None:
+    made = await world()
+    issued = values.advice_issued(ASKING, "17", 2)
+    guard = Guard(name="verdict_final", answer=Answer.NO, reason="late evidence may come")
+    soon = replace(issued.advice, hold=True, guards=(guard,), decide_again_at=values.after(200))
+    shared = replace(issued.advice, hold=True, guards=(guard,), storm="storm-1", generation=3)
+    assert await told(made, JOB, replace(issued, advice=soon), replace(issued, advice=shared)) == []
 
 
 async def test_a_storm_a_lost_source_and_a_cap_are_told() -> None:
@@ -106,7 +115,8 @@ async def test_a_storm_a_lost_source_and_a_cap_are_told() -> None:
     back = e.SourceBack(cluster="alpha", source="loki", at=values.NOON)
     notices = await told(made, ALPHA, storm, lost, cap, back)
     assert [notice.kind for notice in notices] == [NoticeKind.STORM, NoticeKind.SOURCE_LOST, NoticeKind.SOURCE_LOST]
-    assert notices[0].text == "nfs; 2 incidents"
+    assert notices[0].text.startswith("nfs; 2 jobs so far: `relance storm show` lists them")
+    assert "on the whole cluster" in notices[0].title
     assert len({notice.id for notice in notices}) == 3
 
 
