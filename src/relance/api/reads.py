@@ -143,16 +143,6 @@ async def stages(_: Reader, ask: Asking, cluster: Cluster = None) -> JSONRespons
     return answer(await ask.stages(cluster))
 
 
-@router.get("/figures", response_model=Figures)
-async def figures(_: Reader, ask: Asking, since: datetime | None = None, cluster: Cluster = None) -> JSONResponse:
-    """Times to detect, act and recover, and counts."""
-    return answer(await ask.figures(_with_zone(since), cluster))
-
-
-@router.get("/report", response_model=Proofs)
-async def report(
-    _: Reader, ask: Asking, since: datetime, cluster: Cluster = None, partition: Cluster = None
-) -> JSONResponse:
 @router.get("/storms", response_model=list[StormRow])
 async def storms(
     _: Reader,
@@ -170,6 +160,16 @@ async def one_storm(_: Reader, ask: Asking, storm: str) -> JSONResponse:
     return answer(await ask.storm(storm))
 
 
+@router.get("/figures", response_model=Figures)
+async def figures(_: Reader, ask: Asking, since: datetime | None = None, cluster: Cluster = None) -> JSONResponse:
+    """Times to detect, act and recover, and counts."""
+    return answer(await ask.figures(_with_zone(since), cluster))
+
+
+@router.get("/report", response_model=Proofs)
+async def report(
+    _: Reader, ask: Asking, since: datetime, cluster: Cluster = None, partition: Cluster = None
+) -> JSONResponse:
     """What observing proved since then, without labelling."""
     return answer(await ask.proofs(_with_zone(since) or since, cluster, partition))
 

@@ -92,13 +92,13 @@ def show_incident(screen: Screen, story: IncidentStory) -> None:
         screen.fact("not seen", "; ".join(story.verdict.gaps))
     if story.verdict is not None:
         show_opinions(screen, story.verdict.opinions)
+    if story.storm is not None:
+        screen.fact("part of", f"storm {story.storm.storm_id} {story.storm.place}: {story.storm.reason}")
     screen.fact("what next", story.next)
     _milestones(screen, story)
     show_decision(screen, story)
     screen.line()
     for entry in story.entries:
-    if story.storm is not None:
-        screen.fact("part of", f"storm {story.storm.storm_id} {story.storm.place}: {story.storm.reason}")
         _entry(screen, entry)
 
 

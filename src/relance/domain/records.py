@@ -318,8 +318,6 @@ def _apply_cluster(record: ClusterRecord, event: e.ClusterEvent) -> ClusterRecor
             return replace(record, controller=event.holder, release=event.release)
 
 
-def _other_caps(record: ClusterRecord, name: str, partition: str | None) -> tuple[HealthCap, ...]:
-    return tuple(cap for cap in record.caps if (cap.name, cap.partition) != (name, partition))
 def _storm_of(event: e.StormOpened) -> Storm:
     return Storm(
         storm_id=event.storm_id,
@@ -342,3 +340,5 @@ def _cleared(storm: Storm, event: e.StormCleared) -> Storm:
     return replace(storm, cleared_at=event.at, cleared_by=event.by)
 
 
+def _other_caps(record: ClusterRecord, name: str, partition: str | None) -> tuple[HealthCap, ...]:
+    return tuple(cap for cap in record.caps if (cap.name, cap.partition) != (name, partition))

@@ -30,8 +30,8 @@ from relance.recovery.rows import AdviceRow, HistoryRow, IncidentItem, JobRow, J
 from relance.recovery.sites import Site
 from relance.recovery.standings import lease_seen
 from relance.recovery.stories import IncidentStory, JobStory
-
 from relance.recovery.storms import members, with_canary
+
 _OPEN = 10_000
 MOST_ROWS = 1000
 """No list is longer than this; the history feed is read in pages."""
@@ -150,19 +150,6 @@ class Queries:
         records = [record for record in await self._history.clusters() if cluster in (None, record.cluster)]
         return tuple([tables.stage_row(record, await look.report(record.cluster), look.now) for record in records])
 
-    async def job_stage(self, text: str) -> JobStage:
-        """The effective stage of one job and why."""
-        record = await subjects.job_meant(self._history, text)
-        facts = await self._look().facts(record, newest_only=True)
-        return JobStage(job=record.job, name=record.name, partition=record.partition, effective=facts.stage)
-
-    async def figures(self, since: datetime | None = None, cluster: str | None = None) -> figures.Figures:
-        """The figures of incidents opened since then; at most the newest 10 000."""
-        rows = await self._history.incidents(cluster=cluster, since=since, limit=10_000)
-        counted = (row.incident for row in rows if not is_trial(row.name))
-        return figures.figures(counted, since, self._clock.now())
-
-    async def proofs(self, since: datetime, cluster: str | None = None, partition: str | None = None) -> Proofs:
     async def storms(self, cluster: str | None = None, *, open_only: bool = False) -> tuple[StormRow, ...]:
         """Shared incidents with those of their jobs, newest first; of each cluster the newest 20 are known."""
         look, found = self._look(), list[StormRow]()
@@ -200,6 +187,19 @@ class Queries:
             storm = with_canary(storm, rows, look.now, rules.file_systems)
         return tables.storm_row(cluster, storm, tuple(items))
 
+    async def job_stage(self, text: str) -> JobStage:
+        """The effective stage of one job and why."""
+        record = await subjects.job_meant(self._history, text)
+        facts = await self._look().facts(record, newest_only=True)
+        return JobStage(job=record.job, name=record.name, partition=record.partition, effective=facts.stage)
+
+    async def figures(self, since: datetime | None = None, cluster: str | None = None) -> figures.Figures:
+        """The figures of incidents opened since then; at most the newest 10 000."""
+        rows = await self._history.incidents(cluster=cluster, since=since, limit=10_000)
+        counted = (row.incident for row in rows if not is_trial(row.name))
+        return figures.figures(counted, since, self._clock.now())
+
+    async def proofs(self, since: datetime, cluster: str | None = None, partition: str | None = None) -> Proofs:
         """What observing proved since then. Raises NotKnownError for a cluster or partition without jobs."""
         evidence = await gather(self._history, self._site, self._live, self._clock, Scope(since, cluster, partition))
         return await asyncio.to_thread(proofs, evidence)

@@ -99,7 +99,6 @@ class AdviceRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-@dataclass(frozen=True, slots=True, kw_only=True)
 class StormRow:
     """An incident that many jobs share: one cause, one hold. `incidents` are those of its jobs, newest first."""
 
@@ -118,6 +117,7 @@ class StormRow:
     incidents: tuple[IncidentItem, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRow:
     """A node. `as_of` is when the scheduler was read; None: not in its newest report."""
 

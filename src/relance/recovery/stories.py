@@ -79,9 +79,9 @@ class JobStory:
     alarm: str
     notes: tuple[str, ...]
     """What was clipped, ignored or broken in the job's own settings, and what people said or switched."""
-    closed: tuple[str, ...] = ()
     storm: Storm | None = None
     """The incident that the job shares with others, and that holds it."""
+    closed: tuple[str, ...] = ()
     """The gates that keep the advice in force from being carried out, each with when it opens by itself."""
     attempts: tuple[AttemptRecord, ...]
     incidents: tuple[IncidentItem, ...]
@@ -131,11 +131,11 @@ class IncidentStory:
     findings: tuple[Finding, ...]
     coverage: tuple[Coverage, ...]
     advice: Advice | None
+    storm: Storm | None = None
+    """The incident that this one shares with other jobs: it holds the advice."""
     gates: tuple[Guard, ...]
     effect: Effect | None
     commands: tuple[str, ...]
-    storm: Storm | None = None
-    """The incident that this one shares with other jobs: it holds the advice."""
     """The exact commands, quoted as a shell would need them; for reading, never run as text."""
     approval: Approval | None
     not_approvable: str

@@ -165,7 +165,6 @@ def stage_row(cluster: ClusterRecord, report: ClusterReport | None, now: datetim
     )
 
 
-def history_row(recorded: Recorded) -> HistoryRow:
 def storm_row(cluster: str, storm: Storm, items: tuple[IncidentItem, ...]) -> StormRow:
     """A shared incident with those of its jobs."""
     return StormRow(
@@ -193,6 +192,7 @@ def _next_of_storm(storm: Storm) -> str:
     return "it has cleared"
 
 
+def history_row(recorded: Recorded) -> HistoryRow:
     """An event as it is told."""
     telling = told(recorded.event)
     return HistoryRow(
