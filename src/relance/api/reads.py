@@ -81,6 +81,16 @@ async def banner(
     return answer(await ask.banner(await meant(who, parts, job, cluster), restart_count))
 
 
+@router.get("/jobs/{job:path}/kept/{digest}", response_class=Response, responses={200: {"content": {_BYTES: {}}}})
+async def kept_log(
+    who: ReaderOrOwner, parts: Parts, ask: Asking, job: str, digest: Annotated[str, Path(pattern=r"^[0-9a-f]{64}$")]
+) -> Response:
+    """The end of one of a job's logs, as it was kept before a restart could empty it; for an owner the own logs."""
+    data = await ask.kept_log(await meant(who, parts, job), digest, of_owner=isinstance(who, Owner))
+    headers = {"Content-Disposition": f'attachment; filename="{digest[:16]}.txt"'}
+    return Response(data, media_type=_BYTES, headers=headers)
+
+
 @router.get("/jobs/{job:path}/stage", response_model=JobStage)
 async def job_stage(who: ReaderOrOwner, parts: Parts, ask: Asking, job: str) -> JSONResponse:
     """The effective stage of one job and why."""

@@ -59,6 +59,11 @@ def show_job(screen: Screen, story: JobStory) -> None:
         screen.fact("gate closed", gate)
     for note in story.notes:
         screen.fact("note", note)
+    if story.kept:
+        newest = max(item.attempt.restart_count for item in story.kept)
+        files = [item.file for item in story.kept if item.attempt.restart_count == newest]
+        more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+        screen.fact("kept", f"the end of {files[0]}{more} of attempt {newest + 1}: relance tail {row.job.raw_id}")
 
 
 @click.command("explain")
@@ -97,6 +102,9 @@ def show_incident(screen: Screen, story: IncidentStory) -> None:
     screen.fact("what next", story.next)
     _milestones(screen, story)
     show_decision(screen, story)
+    for piece in story.kept:
+        where = f"{piece.file}, {piece.size_bytes} bytes from byte {piece.start_offset}"
+        screen.fact("kept", f"{where}: relance tail {row.job.raw_id} (attachment {piece.digest[:12]})")
     screen.line()
     for entry in story.entries:
         _entry(screen, entry)

@@ -66,6 +66,13 @@ def data_of(response: httpx2.Response) -> Any:  # noqa: ANN401 - JSON data
     )
 
 
+def bytes_of(response: httpx2.Response) -> bytes:
+    """The bytes in an answer. Raises what `data_of` raises."""
+    if not response.is_success:
+        data_of(response)
+    return response.content
+
+
 def value_of(kind: Any, response: httpx2.Response) -> Any:  # noqa: ANN401 - a type, its value
     """The value of a type in an answer. Raises what `data_of` raises."""
     data = data_of(response)

@@ -21,6 +21,7 @@ from relance.recovery.answers import JobFacts, first_quote
 from relance.recovery.banners import Banner, banner
 from relance.recovery.gatings import Around
 from relance.recovery.job_checks import JobCheck, job_check
+from relance.recovery.kept_logs import is_jobs_own, kept_logs
 from relance.recovery.live import Live
 from relance.recovery.owning import is_own
 from relance.recovery.proving.gathering import Scope, gather
@@ -70,6 +71,18 @@ class Queries:
             message = f"nothing is kept as {digest!r}"
             raise subjects.NotKnownError(message)
         return data
+
+    async def kept_log(self, text: str, digest: str, *, of_owner: bool = False) -> bytes:
+        """What was kept of a log of the job that `text` means; an owner's own logs only. Raises NotKnownError."""
+        record = await subjects.job_meant(self._history, text)
+        facts = await self._look().facts(record, newest_only=True)
+        recorded = await self._history.read(Stream.of_job(record.job))
+        found = next((item for item in kept_logs(recorded) if item.digest == digest), None)
+        paths = facts.view.log_paths if facts.view is not None else ()
+        if found is None or (of_owner and not is_jobs_own(found.file, paths)):
+            message = f"nothing is kept of job {record.job.raw_id} as {digest!r}"
+            raise subjects.NotKnownError(message)
+        return await self.attachment(digest)
 
     async def banner(self, text: str, restart_count: int) -> Banner:
         """What the attempt with that restart count is told about the one before it."""

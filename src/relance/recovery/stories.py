@@ -14,6 +14,7 @@ from relance.domain.incidents import Action, Approval
 from relance.domain.records import AttemptRecord
 from relance.domain.stages import EffectiveStage
 from relance.domain.verdicts import Opinion, Verdict
+from relance.recovery.kept_logs import KeptPiece
 from relance.recovery.rows import IncidentItem, JobRow
 
 
@@ -86,6 +87,8 @@ class JobStory:
     attempts: tuple[AttemptRecord, ...]
     incidents: tuple[IncidentItem, ...]
     """Newest first."""
+    kept: tuple[KeptPiece, ...] = ()
+    """The ends of its logs that were kept, so that a restart that empties them loses nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +147,8 @@ class IncidentStory:
     stage: EffectiveStage
     milestones: tuple[MilestoneLine, ...]
     entries: tuple[Entry, ...]
+    kept: tuple[KeptPiece, ...] = ()
+    """What was kept of the attempt's logs."""
     position: int
     """The newest position of the story's events: an update is due when the history has one beyond it."""
 

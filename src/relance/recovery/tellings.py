@@ -63,6 +63,7 @@ def _job(event: e.JobEvent) -> Telling:  # noqa: C901, PLR0911, PLR0912 - one ca
             return Telling(title=title, detail=event.detail, at=event.at, who=event.who or "")
         case e.AttachmentKept():
             detail = f"{event.size_bytes} bytes of {event.file} from byte {event.start_offset}, as {event.digest}"
+            detail += f"; `relance tail {event.attempt.job.raw_id}` prints it"
             return Telling(title="A piece of a log was kept", detail=detail)
         case e.IncidentOpened() | e.FindingAttached() | e.VerdictReached() | e.IncidentClosed():
             return _incident(event)

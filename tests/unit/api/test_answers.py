@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from relance.domain.streams import Stream
 from relance.ports.histories import Append, StorageUnusableError
 from relance.ports.tokens import TokenRole
 from relance.recovery.rows import JobRow
-from relance.recovery.stories import IncidentStory
+from relance.recovery.stories import IncidentStory, JobStory
 from relance.serving.identities import digest_of
 from relance.testing import history_values as values
 from relance.testing.manual_clocks import ManualClock
@@ -264,3 +265,28 @@ async def test_what_was_kept_beside_an_incident_comes_as_bytes_to_be_saved() -> 
     assert answer.headers["Content-Type"] == "application/octet-stream"
     assert answer.headers["Content-Disposition"].startswith("attachment")
     assert (unknown.status_code, strange.status_code) == (404, 404)
+
+
+async def test_the_end_of_a_log_is_found_in_the_story_of_its_job_and_read_by_its_digest() -> None:
+    made = await world()
+    attempt = AttemptKey(job=values.job_key(), restart_count=0)
+    piece = Attachment(file="/w/slurm-17.out", start_offset=7, data=b"last words\n")
+    digest = hashlib.sha256(piece.data).hexdigest()
+    kept = e.AttachmentKept(attempt=attempt, file=piece.file, start_offset=7, size_bytes=11, digest=digest)
+    snapshot = await made.history.load(Stream.of_job(attempt.job))
+    await made.history.append(
+        Append(
+            stream=snapshot.stream,
+            expected_version=snapshot.version,
+            events=(kept,),
+            attachments=((attempt, piece),),
+        ),
+        made.clock.now(),
+    )
+    async with made.client(TokenRole.VIEWER) as client:
+        story = decode(JobStory, (await client.get("/api/v1/jobs/17/story")).json())
+        answer = await client.get(f"/api/v1/jobs/17/kept/{digest}")
+        other = await client.get(f"/api/v1/jobs/17/kept/{'0' * 64}")
+    assert [(item.file, item.start_offset) for item in story.kept if item.digest == digest] == [(piece.file, 7)]
+    assert (answer.status_code, answer.content) == (200, piece.data)
+    assert other.status_code == 404
