@@ -16,8 +16,11 @@ SHARING: Final = (
     "tests/integration/owners/test_owners_on_a_login_node.py",
     "tests/integration/slurm/test_people.py",
     "tests/integration/slurm/test_shims.py",
+    "tests/properties/test_rule_scanning.py",
 )
-"""Modules whose tests share something that takes long to start."""
+"""Modules whose tests share something that takes long to start, or seconds to compute."""
+SIFTING: Final = ("tests/properties/test_pushdown.py", "tests/properties/test_pushed_down_stores.py")
+"""Modules that share the filters of log stores, made of all shipped rules."""
 
 
 def group_of(nodeid: str) -> str:
@@ -29,6 +32,8 @@ def group_of(nodeid: str) -> str:
     if found := ACCEPTANCE.match(nodeid):
         return f"acceptance {int(found[1]) % 2}"
     path = nodeid.partition("::")[0]
+    if path in SIFTING:
+        return SIFTING[0]
     return path if path in SHARING else nodeid
 
 

@@ -82,7 +82,7 @@ def start(demos: list[Demo], folder: Path, *options: str) -> Demo:
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("roles", ["up", "apart"])
+@pytest.mark.parametrize("roles", ["up", pytest.param("apart", marks=pytest.mark.soak)])
 def test_every_fault_comes_out_as_it_should(demos: list[Demo], tmp_path: Path, roles: str) -> None:
     demo = start(demos, tmp_path, "--json", "--at-once", *(["--apart"] if roles == "apart" else []))
     code, found, told = demo.result()
@@ -98,6 +98,15 @@ def test_every_fault_comes_out_as_it_should(demos: list[Demo], tmp_path: Path, r
     assert (slow["cause"], slow["advice"], slow["suspects"]) == ("slowdown", "none", [])
     assert "no node evidence" in slow["verdict"]
     assert demo.leftovers() == []
+
+
+@pytest.mark.timeout(180)
+def test_with_the_roles_apart_a_fault_comes_out_the_same(demos: list[Demo], tmp_path: Path) -> None:
+    """One fault; all of them with the roles apart are for the soak."""
+    code, found, told = start(demos, tmp_path, "--json", "--apart", "--fault", "kill").result()
+    assert (code, found["ok"], found["roles"]) == (0, True, "apart"), told
+    assert found["faults"]["kill"]["attempts"] == 2
+    assert demos[0].leftovers() == []
 
 
 def test_an_outcome_that_was_not_expected_makes_the_exit_code_1(demos: list[Demo], tmp_path: Path) -> None:

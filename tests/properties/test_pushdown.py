@@ -180,7 +180,7 @@ def test_every_example_of_a_rule_passes(scope: Scope) -> None:
 
 @pytest.mark.parametrize("scope", SCOPES)
 @given(data=st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_what_travels_gives_the_hits_that_everything_gives(scope: Scope, data: st.DataObject) -> None:
     lines = data.draw(logs(scope))
     assert hits(travelled(prefilter_of(scope), lines), scope) == hits(lines, scope)
@@ -191,7 +191,7 @@ RULES = sorted(packaged().rules, key=lambda rule: rule.id)
 
 
 @given(data=st.data())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_whatever_a_rule_matches_passes(data: st.DataObject) -> None:
     rule = data.draw(st.sampled_from([rule for rule in RULES if not rule.traceback and rule.scopes & set(SCOPES)]))
     python = re.compile(rule.pattern, re.ASCII | (re.IGNORECASE if rule.ignore_case else 0))

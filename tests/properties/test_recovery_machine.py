@@ -376,7 +376,7 @@ _ALWAYS = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
 )
 TestRecovery = RecoveryMachine.TestCase
-TestRecovery.settings = settings(_ALWAYS, max_examples=120, stateful_step_count=30)
+TestRecovery.settings = settings(_ALWAYS, max_examples=80, stateful_step_count=30)
 
 
 class LongRecoveryMachine(RecoveryMachine):

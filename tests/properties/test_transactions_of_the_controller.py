@@ -156,7 +156,7 @@ def can_be_stopped(world: World, play: Play, update: Done) -> bool:
 @given(plan=happenings, broken=faults)
 @example(plan=[Happening(after_s=0.8, what="submitted again")], broken={})
 @example(plan=[Happening(after_s=1.0, what="submitted again")], broken={})
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_the_controller_never_revives_doubles_or_holds_a_job(plan: list[Happening], broken: dict[int, Fault]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         world = World(Path(folder))

@@ -27,8 +27,16 @@ async def test_it_goes_the_same_with_a_new_server_every_second(name: str) -> Non
 
 @pytest.mark.parametrize("second", range(58, 58 + _TURNING_SECONDS))
 async def test_a_restart_at_any_second_of_the_crash_changes_nothing(second: int) -> None:
-    for name in ("a_killed_rank_becomes_a_running_job_again", "an_approved_restart_begins"):
-        await STORIES[name].tell().play(restarted_at=lambda now: now == second)
+    await STORIES["a_killed_rank_becomes_a_running_job_again"].tell().play(restarted_at=lambda now: now == second)
+
+
+@pytest.mark.parametrize(
+    "second",
+    [pytest.param(58 + after, marks=[pytest.mark.soak] if after % 3 else []) for after in range(_TURNING_SECONDS)],
+)
+async def test_a_restart_at_any_second_around_an_approval_changes_nothing(second: int) -> None:
+    """Each third second; the others are for the soak."""
+    await STORIES["an_approved_restart_begins"].tell().play(restarted_at=lambda now: now == second)
 
 
 def test_every_storybook_has_stories() -> None:
