@@ -14,6 +14,8 @@ _MAX_ERROR_BYTES = 64 << 10
 _MAX_PREAMBLE_BYTES = 64 << 10
 """What a login shell may print before the other side greets; more than that is no greeting."""
 _BURIAL_LIMIT_S = 5.0
+_PARTING_LIMIT_S = 1.0
+"""How long a process whose answer is all there may take to end by itself; a connection that is kept may hold it up."""
 
 
 class Talk(asyncio.SubprocessProtocol):
@@ -151,6 +153,7 @@ async def converse(
             if talk.greeting is not None and isinstance(mouth, asyncio.WriteTransport):
                 mouth.write(manners.request(time_limit_s - (loop.time() - began)))
             await talk.over.wait()
+        await _part(talk)
     except TimeoutError:
         is_late = True
     finally:
@@ -165,6 +168,13 @@ async def converse(
         is_too_much=talk.is_too_much,
         wall_s=loop.time() - began,
     )
+
+
+async def _part(talk: Talk) -> None:
+    """Let a process that has said all end by itself: to kill and to reap it at once would be a race."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(0 if talk.is_too_much else _PARTING_LIMIT_S):
+            await talk.buried.wait()
 
 
 async def bury(transport: asyncio.SubprocessTransport, talk: Talk) -> None:
