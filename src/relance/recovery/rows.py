@@ -13,6 +13,7 @@ from relance.domain.fleet import Storm
 from relance.domain.incidents import IncidentState
 from relance.domain.keys import AttemptKey, JobKey
 from relance.domain.progress import Progress
+from relance.domain.requests import RequestRecord
 from relance.domain.stages import EffectiveStage, HealthCap, StageSetting
 from relance.domain.verdicts import Suspect
 from relance.domain.views import JobState, NodeState
@@ -134,6 +135,8 @@ class NodeRow:
     exclusions: tuple[Exclusion, ...]
     suspicions: tuple[tuple[Suspect, datetime, str], ...]
     """Suspicion, when, incident id; oldest first."""
+    requests: tuple[RequestRecord, ...] = ()
+    """What people asked about it that is open or in force."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

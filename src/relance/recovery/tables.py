@@ -146,6 +146,7 @@ def _node_row(record: NodeRecord, seen: tuple[ClusterReport, NodeView] | None, j
         jobs=jobs,
         exclusions=record.exclusions,
         suspicions=record.suspicions,
+        requests=tuple(item for item in record.requests if item.is_open or item is record.kept_out_by),
     )
 
 
