@@ -166,6 +166,8 @@ def fold(stream_name: str, events: Iterable[e.Event]) -> Record:
 
 def apply(record: Record, event: e.Event) -> Record:
     """The record after one more event of its stream. Raises ImpossibleEventError or TypeError for a foreign event."""
+    if isinstance(record, JobRecord | NodeRecord) and isinstance(event, e.RequestEvent):
+        return replace(record, requests=with_request(record.requests, event))
     if isinstance(record, JobRecord) and isinstance(event, e.JobEvent):
         return _apply_job(record, event)
     if isinstance(record, NodeRecord) and isinstance(event, e.NodeEvent):
@@ -179,20 +181,7 @@ def apply(record: Record, event: e.Event) -> Record:
 def _apply_job(record: JobRecord, event: e.JobEvent) -> JobRecord:  # noqa: C901, PLR0911, PLR0912 - one case per event
     match event:
         case e.JobSeen():
-            return replace(
-                record,
-                name=event.name,
-                user=event.user,
-                owner_uid=event.owner_uid,
-                partition=event.partition,
-                workflow=event.workflow,
-                node_count=event.node_count,
-                wish=event.wish,
-                array=event.array,
-                work_dir=event.work_dir,
-                script_id=event.script_id,
-                account=event.account,
-            )
+            return _seen(record, event)
         case e.WishChanged():
             return replace(record, wish=event.wish)
         case e.JobSwitched():
@@ -238,10 +227,25 @@ def _apply_job(record: JobRecord, event: e.JobEvent) -> JobRecord:  # noqa: C901
             return replace(record, attachments=record.attachments + 1)
         case e.WatchdogActed():
             return _watched(record, event.deed)
-        case e.ActionRequested() | e.RequestStarted() | e.RequestEnded():
-            return replace(record, requests=with_request(record.requests, event))
         case _:
             return _evolve_one(record, event)
+
+
+def _seen(record: JobRecord, event: e.JobSeen) -> JobRecord:
+    return replace(
+        record,
+        name=event.name,
+        user=event.user,
+        owner_uid=event.owner_uid,
+        partition=event.partition,
+        workflow=event.workflow,
+        node_count=event.node_count,
+        wish=event.wish,
+        array=event.array,
+        work_dir=event.work_dir,
+        script_id=event.script_id,
+        account=event.account,
+    )
 
 
 def _watched(record: JobRecord, deed: WatchdogDeed) -> JobRecord:

@@ -15,6 +15,7 @@ from relance.domain.incidents import Incident, IncidentState
 from relance.domain.keys import AttemptKey, JobKey, stable_id
 from relance.domain.progress import Progress
 from relance.domain.records import AttemptRecord, JobRecord, NodeRecord
+from relance.domain.requests import RequestVerb, asker_of
 from relance.domain.stages import Stage
 from relance.domain.views import Hold, JobState, JobView, NodeState, NodeView, PastAttempt
 
@@ -43,7 +44,7 @@ def job_events(
     found += _missed_failure(record, view, earlier, now)
     known = record.attempt(key)
     if _has_begun(view) and (known is None or known.started_at is None or (view.nodes and not known.nodes)):
-        by_us = any(_restart_of(item, key) for item in record.incidents)
+        by_us = _is_our_restart(record, key)
         found.append(
             e.AttemptStarted(
                 attempt=key,
@@ -160,6 +161,12 @@ def _has_begun(view: JobView) -> bool:
     return view.state in (JobState.RUNNING, JobState.COMPLETING) or (view.state.is_over and view.started_at is not None)
 
 
+def _is_our_restart(record: JobRecord, key: AttemptKey) -> bool:
+    """Whether this attempt is Relance's doing: a controller's, or the watchdog's while none lived."""
+    before = replace(key, restart_count=key.restart_count - 1)
+    return record.restarted_by_watchdog(before) or any(_restart_of(item, key) for item in record.incidents)
+
+
 def _restart_of(incident: Incident, key: AttemptKey) -> bool:
     return (
         incident.restarted_by_us
@@ -254,14 +261,17 @@ def _outside(record: JobRecord, view: JobView, key: AttemptKey, before: JobState
         detail = f"{'by the scheduler: ' if own else ''}restart count is {view.restart_count}"
         changes.append(("requeue", detail, "scheduler" if own else None, view.submitted_at))
     if view.state is JobState.CANCELLED:
-        who = None if view.cancelled_by is None else f"uid {view.cancelled_by}"
+        uid = None if view.cancelled_by is None else f"uid {view.cancelled_by}"
+        who = asker_of(record.requests, RequestVerb.CANCEL, view.restart_count) or uid
         changes.append(("cancel", f"attempt {view.restart_count}", who, view.ended_at))
     if view.hold in (Hold.USER, Hold.ADMIN):
-        changes.append(("hold", f"attempt {view.restart_count} by {view.hold.value}", None, None))
+        who = asker_of(record.requests, RequestVerb.HOLD, view.restart_count)
+        changes.append(("hold", f"attempt {view.restart_count} by {view.hold.value}", who, None))
     if view.hold is Hold.NONE and any(
         text.startswith(f"hold: attempt {view.restart_count} ") for text in record.outside
     ):
-        changes.append(("release", f"attempt {view.restart_count}", None, None))
+        who = asker_of(record.requests, RequestVerb.RELEASE, view.restart_count)
+        changes.append(("release", f"attempt {view.restart_count}", who, None))
     if view.preempted_at is not None:
         changes.append(("preempt", f"attempt {view.restart_count}", "scheduler", view.preempted_at))
     if view.state in _ENDED_BY_OTHERS - {JobState.CANCELLED, JobState.PREEMPTED}:
@@ -277,7 +287,7 @@ def _outside(record: JobRecord, view: JobView, key: AttemptKey, before: JobState
 def _is_others(record: JobRecord, view: JobView, key: AttemptKey) -> bool:
     """Whether there is a new attempt that is not our doing."""
     newest = max((item.attempt.restart_count for item in record.attempts), default=view.restart_count)
-    return view.restart_count > newest and not any(_restart_of(item, key) for item in record.incidents)
+    return view.restart_count > newest and not _is_our_restart(record, key)
 
 
 def _other_engine(record: JobRecord, found: list[e.JobEvent]) -> list[e.JobEvent]:
