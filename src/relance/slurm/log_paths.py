@@ -3,7 +3,8 @@ r"""Where a job's output goes: Slurm's file name patterns to paths or globs. Pur
 Seen on 22.05.8 for batch scripts: a width counts for numbers only and stops at 10; an unknown pattern and a lone `%`
 stay as they are; one backslash anywhere switches all patterns off; `%N` is the first host's short name, `%n` and `%t`
 are 0, `%s` is "batch", `%J` is the plain id, and `%a` outside an array is 4294967294. `%b` is unknown to 22.05 and
-known to later releases (manual of sbatch), so it becomes a glob that fits both.
+known to later releases (manual of sbatch), so it becomes a glob that fits both; so does `%r` (25.11) where a user names
+it, as the output of the batch script is shown expanded by the releases that know it.
 
 What the commands show differs: `squeue` and the JSON of 22.05 show the pattern, `scontrol` of 22.05 replaces only %j,
 %A, %a, %u and %x, 23.11 and 24.11 show paths, 25.11 both (see `SlurmJob.has_expanded_paths`).
@@ -25,6 +26,8 @@ _MAX_WIDTH = 10
 _GLOB_SIGNS = re.compile(r"([*?\[])")
 _STEP_PATTERNS = frozenset("JNnst")
 """Patterns whose value differs from step to step, rank to rank or node to node."""
+_RESTARTS = "r"
+"""How often the job was restarted: 25.11 knows it (manual of sbatch), the releases before leave it as it stands."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +98,8 @@ def _value(job: SlurmJob, sign: str, *, of_step: bool) -> tuple[str | None, bool
     """What a pattern stands for, and whether that is a glob. None with True: not shown; with False: no pattern."""
     if sign in _STEP_PATTERNS:
         return _varying(job, sign, of_step=of_step)
+    if sign == _RESTARTS and of_step:
+        return "*", True
     task = job.array_task_id
     if sign in "ab" and job.array_job_id is not None and task is None:
         return None, True

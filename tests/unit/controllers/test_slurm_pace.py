@@ -47,6 +47,21 @@ def test_slow_answers_double_an_interval_until_they_are_fast_again() -> None:
     assert (interval.seconds, interval.left_s(25)) == (10, 5)
 
 
+def test_an_interval_grows_with_every_slow_answer_but_never_so_far_that_we_count_as_lost() -> None:
+    for least_s, grown in (
+        (0.5, (1, 2, 4, 4)),
+        (3, (6, 12, 20, 20)),
+        (10, (20, 20, 20, 20)),
+        (60, (120, 120, 120, 120)),
+    ):
+        interval = Interval("jobs", least_s, METER)
+        for seconds in grown:
+            interval.asked(0, 9)
+            assert interval.seconds == seconds
+        interval.asked(0, 0.1)
+        assert interval.seconds == least_s
+
+
 async def test_a_budget_lets_a_few_go_at_once_and_the_rest_wait_in_line() -> None:
     clock = SleeplessClock()
     budget = Budget(per_s=2, burst=2, clock=clock, meter=METER)
@@ -92,7 +107,7 @@ async def test_of_a_long_queue_only_what_changed_is_read_in_full(
     glances(slurm)
     scheduler = slurm.scheduler()
     first = await scheduler.look()
-    assert len(first.jobs) == 13
+    assert len(first.jobs) == 12
     second = await scheduler.look()
     assert second.jobs == first.jobs
     assert sum("--json" in call for call in slurm.calls("squeue")) == 1
@@ -157,7 +172,7 @@ async def test_long_answers_alone_are_parsed_apart_from_the_event_loop(
     monkeypatch.setattr(questions, "parse_jobs", watched)
     report = await FakeSlurm(tmp_path).scheduler().look()
     assert seen == [is_apart]
-    assert len(report.jobs) == 12
+    assert len(report.jobs) == 11
 
 
 async def test_a_long_answer_that_cannot_be_read_is_silence_too(

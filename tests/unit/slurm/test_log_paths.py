@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from relance.slurm.log_paths import LogPath, batch_errors, batch_output, step_output
-from tests.unit.slurm.recorded import job_with
+from relance.slurm.parsing.jobs import parse_jobs
+from tests.unit.slurm.recorded import RELEASES, job_with, recorded
 
 SEEN_ON_22_05 = [
     ("J-%J", "J-12"),
@@ -94,6 +95,8 @@ def test_a_name_is_only_relative_to_a_work_directory_that_is_shown() -> None:
         ("rank-%t.log", "/home/ada/run/rank-*.log"),
         ("/logs/%j.%s.%N.%n.%J", "/logs/12.*.*.*.*"),
         ("/logs/%x-%t", "/logs/llm-*"),
+        ("out-%r-%t.log", "/home/ada/run/out-*-*.log"),
+        ("out-%b.log", "/home/ada/run/out-*.log"),
     ],
 )
 def test_what_differs_between_ranks_becomes_a_glob(pattern: str, path: str) -> None:
@@ -103,3 +106,22 @@ def test_what_differs_between_ranks_becomes_a_glob(pattern: str, path: str) -> N
 def test_a_glob_sign_in_a_jobs_name_or_folder_stands_for_itself() -> None:
     job = job_with(name="a*[1]?", work_dir="/home/[ada]")
     assert step_output(job, "%x-%t").path == "/home/[[]ada]/a[*][[]1][?]-*"
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_every_release_comes_to_the_same_paths_whatever_form_it_shows(release: str) -> None:
+    jobs = {job.job_id: job for job in parse_jobs(recorded(release, "1-mixed", "squeue.json"))}
+    plain = {number: batch_output(jobs[number]).path for number in (1, 2, 4)}
+    assert plain == {
+        1: "/srv/cluster/log/train-1.log", 2: "/srv/cluster/log/fail-2.log", 4: plain[4],
+    }  # fmt: skip
+    tasks = [job for job in jobs.values() if job.array_job_id == 3 and job.array_task_id is not None]
+    assert tasks
+    assert {batch_output(job).path for job in tasks} == {
+        f"/srv/cluster/log/arr-{job.array_job_id}_{job.array_task_id}.log" for job in tasks
+    }
+
+
+def test_a_job_of_components_may_write_under_another_name_than_it_shows() -> None:
+    job = job_with(het_job_id=12, het_offset=0, stdout="%x-%j.out")
+    assert batch_output(job) == LogPath(path="/home/ada/run/*-12.out", is_glob=True)

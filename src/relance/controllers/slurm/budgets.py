@@ -1,4 +1,4 @@
-"""How often Slurm is asked: intervals that double while it answers slowly, and a budget for everything together."""
+"""How often Slurm is asked: intervals that grow while it answers slowly, and a budget for everything together."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from relance.ports.clocks import Clock
 from relance.telemetry.schedulers import SchedulerMeter
 
 SLOW_S = 0.3
-"""An answer that takes longer doubles its interval until one is faster again (operators.md 3)."""
+"""An answer that takes longer doubles its interval, each one again, until one is faster (operators.md 3)."""
+MOST_TIMES, MOST_S = 8.0, 20.0
+"""An interval grows to eight times its length, and not beyond 20 s unless its double is longer: a controller that says
+nothing for 30 s counts as lost."""
 
 
 class Interval:
@@ -18,13 +21,15 @@ class Interval:
         self._least_s = least_s
         self._meter = meter
         self._asked_s = float("-inf")
-        self._is_slow = False
+        self._slow = 0
         meter.interval(kind, least_s)
 
     @property
     def seconds(self) -> float:
         """The interval that is kept now."""
-        return 2 * self._least_s if self._is_slow else self._least_s
+        if not self._slow:
+            return self._least_s
+        return min(self._least_s * min(2.0**self._slow, MOST_TIMES), max(MOST_S, 2 * self._least_s))
 
     def is_due(self, now_s: float) -> bool:
         """Whether the interval has passed."""
@@ -37,7 +42,7 @@ class Interval:
     def asked(self, begun_s: float, answered_s: float) -> None:
         """It was asked, and answered at that time; both on the monotonic clock."""
         self._asked_s = begun_s
-        self._is_slow = answered_s - begun_s > SLOW_S
+        self._slow = min(self._slow + 1, 30) if answered_s - begun_s > SLOW_S else 0
         self._meter.interval(self.kind, self.seconds)
 
     def hurry(self) -> None:

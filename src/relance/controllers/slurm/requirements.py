@@ -24,6 +24,10 @@ SHORT_CRED_EXPIRE_S = 60
 _DEFAULT_CRED_EXPIRE_S = 120
 LONG_KILL_WAIT_S = 120
 _KILLS_WAITING = "kill_invalid_depend"
+_REQUEUE_REMEDY = (
+    "JobRequeue=1 in slurm.conf; or arm_requeue_where_default: true in our settings, by which jobs at act are changed "
+    "while they run"
+)
 
 
 def _release(facts: ControlFacts) -> Fitness:
@@ -87,7 +91,7 @@ def _requeue(facts: ControlFacts) -> Fitness:
     read = f"JobRequeue = {_switch(facts.job_requeue)}"
     if facts.job_requeue is False:
         text = "only jobs submitted with --requeue can be restarted; all others are watched"
-        return Fitness(name="job_requeue", level=Level.WARN, text=text, remedy="JobRequeue=1 in slurm.conf", read=read)
+        return Fitness(name="job_requeue", level=Level.WARN, text=text, remedy=_REQUEUE_REMEDY, read=read)
     if facts.job_requeue is None:
         text = "whether jobs can be restarted is not shown; each job says it of itself"
         return Fitness(name="job_requeue", level=Level.WARN, text=text, read=read)
@@ -100,7 +104,7 @@ def _file_append(facts: ControlFacts) -> Fitness:
     if facts.job_file_append:
         return Fitness(name="job_file_append", level=Level.OK, text="a restart goes on in the same log", read=read)
     text = "a restart empties the job's log; Relance keeps the end of it, the last 256 KiB, but not the whole"
-    remedy = "JobFileAppend=1 in slurm.conf, or #SBATCH --open-mode=append in the jobs"
+    remedy = "JobFileAppend=1 in slurm.conf, keep_logs: rename in our settings, or --open-mode=append in the jobs"
     return Fitness(name="job_file_append", level=Level.WARN, text=text, remedy=remedy, read=read)
 
 
