@@ -126,7 +126,7 @@ def test_when_server_and_database_die_in_a_transaction_the_controller_finishes_i
         until(lambda: shims.is_paused, LIMIT_S, "the requeue")
         server = site.relance.role("server")
         server.kill()
-        assert server.wait(10.0) is not None
+        assert server.wait(60.0) is not None
         shims.go_on()
 
         # Nobody but the controller is left to bring it to its end; Slurm by itself would take two minutes.

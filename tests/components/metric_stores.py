@@ -22,7 +22,7 @@ import pytest
 
 from tests.components.presence import require_component
 
-START_LIMIT_S: Final = 30.0
+START_LIMIT_S: Final = 60.0
 POLL_S: Final = 0.05
 Kind = Literal["prometheus", "victoriametrics"]
 KINDS: Final[tuple[Kind, ...]] = ("prometheus", "victoriametrics")

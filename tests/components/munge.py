@@ -23,7 +23,7 @@ from relance.slurm.munge import Asked, Munge, credential
 from tests.components.presence import missing_component, require_component
 
 REASON: Final = "owners who prove their uid"
-START_LIMIT_S: Final = 20.0
+START_LIMIT_S: Final = 60.0
 POLL_S: Final = 0.02
 
 

@@ -16,7 +16,7 @@ from relance.simulation.private_slurm import RunningCluster
 from relance.slurm.running import Commands
 from tests.components.slurm import LeasedNodes
 
-WAIT_S = 45.0
+WAIT_S = 75.0
 OPERATOR, OWNER = "relance", "owner1"
 SCRIPT = '#!/bin/sh\nwhile [ ! -e "$1" ]; do sleep 0.05; done\nexit "$(cat "$1")"\n'
 

@@ -15,7 +15,7 @@ import httpx2
 
 from relance.testing.processes import Program, Running
 
-START_LIMIT_S = 30.0
+START_LIMIT_S = 60.0
 REAL_URL = os.environ.get("RELANCE_TEST_VICTORIALOGS_URL", "")
 """Read when tests are collected: while they run no setting of this machine is seen."""
 _NS = 1_000_000_000

@@ -125,7 +125,7 @@ class TestWindowProvider(ProviderContract):
         began = time.monotonic()
         with pytest.raises(ProviderError) as raised:
             await judged(BAD_ANSWERS[name], 1.0)
-        assert time.monotonic() - began < 4
+        assert time.monotonic() - began < 30
         assert "s3cret" not in str(raised.value)
 
     @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from relance.testing.manual_clocks import ManualClock
 from tests.components.metric_stores import KINDS, Kind, Written, metric_store
 
 RULES = load_pack({"metrics.yaml": read_texts()["metrics.yaml"]}).metrics
-LIMIT_S = 30.0
+LIMIT_S = 60.0
 
 
 class Exporter:
@@ -103,7 +103,7 @@ async def test_an_xid_that_is_scraped_is_told_within_seconds(
     [hit] = found
     assert (hit.node, hit.device) == ("n1", "gpu2")
     # A store stamps a sample with the time at which it began to scrape, which may be just before the change.
-    assert -1.0 <= hit.when.timestamp() - changed_at <= 5.0
+    assert -1.0 <= hit.when.timestamp() - changed_at <= 20.0
     assert hit.at is not None
 
 

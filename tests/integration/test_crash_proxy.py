@@ -51,8 +51,8 @@ def test_the_asker_dies_at_the_moment_that_was_named(
     with SocketProxy(tmp_path / "proxy", cluster.state_dir, lambda: askers[0].pid) as proxy:
         proxy.watch(job, Shot(job_id=job, op="cancel", number=1, moment=moment))
         askers.append(ask_through(tmp_path / "proxy", job, tmp_path))
-        assert proxy.has_fired.wait(20)
-        assert askers[0].wait(10) == -9
+        assert proxy.has_fired.wait(60)
+        assert askers[0].wait(60) == -9
     assert proxy.seen == ["job", "cancel"]
     is_cancelled = cluster.job(job)["cancelled_by"] is not None
     assert is_cancelled is cancelled
@@ -80,9 +80,9 @@ def test_processes_of_the_tests_end_with_their_starter(tmp_path: Path) -> None:
         "os.kill(os.getpid(), 9)\n"
     )
     argv = [sys.executable, "-c", script, str(tmp_path / "log")]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
     pid = int(done.stdout)
     waiting = subprocess.run(
-        ["tail", f"--pid={pid}", "-s", "0.05", "-f", "/dev/null"], timeout=10, capture_output=True, check=False
+        ["tail", f"--pid={pid}", "-s", "0.05", "-f", "/dev/null"], timeout=60, capture_output=True, check=False
     )
     assert waiting.returncode == 0

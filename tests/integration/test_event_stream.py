@@ -20,7 +20,7 @@ AUTHORIZED = {"Authorization": f"Bearer {secret(TokenRole.VIEWER)}"}
 @asynccontextmanager
 async def listening(url: str, **headers: str) -> AsyncIterator[AsyncIterator[str]]:
     async with (
-        httpx2.AsyncClient(timeout=20, verify=False) as client,
+        httpx2.AsyncClient(timeout=60, verify=False) as client,
         client.stream("GET", f"{url}/api/v1/events", headers={**AUTHORIZED, **headers}) as response,
     ):
         assert response.status_code == 200
@@ -30,7 +30,7 @@ async def listening(url: str, **headers: str) -> AsyncIterator[AsyncIterator[str
 
 async def ids(lines: AsyncIterator[str], number: int) -> list[int]:
     found: list[int] = []
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         async for line in lines:
             if line.startswith("id: "):
                 found.append(int(line.removeprefix("id: ")))
@@ -59,18 +59,18 @@ async def test_what_happens_while_a_client_is_away_is_there_when_it_returns() ->
 
 async def test_a_quiet_stream_is_kept_open_by_comments() -> None:
     made = await world(web=WebSettings(ping_s=0.05))
-    async with serving(made) as url, listening(url) as lines, asyncio.timeout(20):
+    async with serving(made) as url, listening(url) as lines, asyncio.timeout(60):
         while not (await anext(lines)).startswith(": ping"):
             pass
 
 
 async def test_a_full_house_is_said_and_a_place_that_is_left_is_free_again() -> None:
     made = await world(web=WebSettings(streams=1, ping_s=0.05))
-    async with serving(made) as url, httpx2.AsyncClient(timeout=20, headers=AUTHORIZED, verify=False) as client:
+    async with serving(made) as url, httpx2.AsyncClient(timeout=60, headers=AUTHORIZED, verify=False) as client:
         async with listening(url) as lines:
             await ids(lines, 1)
             full = await client.get(f"{url}/api/v1/events")
             assert (full.status_code, full.json()["error"]["code"]) == (503, "too_many_streams")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while (await client.send(client.build_request("GET", f"{url}/api/v1/events"), stream=True)).is_error:
                 pass

@@ -23,7 +23,7 @@ from tests.components.metric_stores import KINDS, Kind, MetricStore, Written, me
 from tests.components.shippers import Pushed, shipping
 
 STEPS_LIMIT_S = 60.0
-SHIPPED_LIMIT_S = 10.0
+SHIPPED_LIMIT_S = 45.0
 RUN = CliRunner()
 SITE = secrets.token_hex(4)
 """A label of all lines of these tests: a real store may have others."""

@@ -22,7 +22,7 @@ from relance.ports.clocks import Clock
 from relance.ports.schedulers import JobGoneError, Scheduler, SchedulerRefusedError, SchedulerSilentError
 
 LIMIT_S = 10.0
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 class SchedulerBench(Protocol):
@@ -88,7 +88,7 @@ class SchedulerContract:
         assert tuple(node.name for node in report.nodes) == bench.nodes
         assert set(running.nodes) < set(bench.nodes)
         assert report.facts.requeue_delay_s > 0
-        assert abs((report.as_of - bench.clock.now()).total_seconds()) < 5
+        assert abs((report.as_of - bench.clock.now()).total_seconds()) < 30
 
     async def test_a_running_job_says_where_since_when_and_whose_it_is(self, bench: SchedulerBench) -> None:
         job = await reach(bench, await bench.submit(), JobState.RUNNING)
@@ -294,8 +294,8 @@ class SchedulerContract:
         await bench.scheduler.look()
         waiting = asyncio.ensure_future(bench.scheduler.changed(PATIENCE_S))
         await bench.end(raw_id, 1)
-        await asyncio.wait_for(waiting, 5.0)
-        await asyncio.wait_for(bench.scheduler.changed(0.05), 5.0)
+        await asyncio.wait_for(waiting, 30.0)
+        await asyncio.wait_for(bench.scheduler.changed(0.05), 30.0)
 
     async def test_a_scheduler_that_is_away_is_silent_and_never_empty(self, bench: SchedulerBench) -> None:
         before = await self.failed(bench)
@@ -306,7 +306,7 @@ class SchedulerContract:
             await bench.scheduler.read(before.raw_id)
         with pytest.raises(SchedulerSilentError):
             await bench.scheduler.send(bench.scheduler.requeue(before), 1.0)
-        await asyncio.wait_for(bench.scheduler.changed(0.2), 5.0)
+        await asyncio.wait_for(bench.scheduler.changed(0.2), 30.0)
 
     async def test_it_may_be_closed_twice(self, bench: SchedulerBench) -> None:
         await bench.scheduler.look()

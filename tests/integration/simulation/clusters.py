@@ -49,7 +49,7 @@ class RunningCluster:
         """End the daemon."""
         self.client.close()
         self.process.send_signal(number)
-        self.process.wait(10)
+        self.process.wait(30)
         assert self.process.stdout is not None
         self.process.stdout.close()
 
@@ -79,7 +79,7 @@ class RunningCluster:
         row: dict[str, Any] = self.ask("job", job_id=job_id)["job"]
         return row
 
-    def until(self, job_id: int, state: str, *, limit_s: float = 6.0) -> dict[str, Any]:
+    def until(self, job_id: int, state: str, *, limit_s: float = 30.0) -> dict[str, Any]:
         """Wait for a state; the job's row then."""
         deadline = time.monotonic() + limit_s
         while True:
@@ -114,7 +114,7 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-def until_gone(pids: list[int], *, limit_s: float = 5.0) -> bool:
+def until_gone(pids: list[int], *, limit_s: float = 30.0) -> bool:
     """Wait for the end of processes; whether it came in time."""
     deadline = time.monotonic() + limit_s
     while any(is_alive(pid) for pid in pids):

@@ -62,7 +62,7 @@ def test_jobs_holds_and_accounting_survive_a_restart(cluster: RunningCluster) ->
 def test_the_socket_is_the_owners_alone_and_a_second_daemon_is_refused(cluster: RunningCluster) -> None:
     assert stat.S_IMODE((cluster.state_dir / "scheduler.sock").stat().st_mode) == 0o600
     command = [sys.executable, "-m", "relance.simulation.scheduler", "--state-dir", str(cluster.state_dir)]
-    second = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    second = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert second.returncode == 2
     assert "another scheduler runs" in second.stderr
 
@@ -79,7 +79,7 @@ def test_settings_that_make_no_sense_are_refused(tmp_path: Path) -> None:
         "--config",
         str(config),
     ]
-    refused = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    refused = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (refused.returncode, "unknown fields of Settings: requeue_delay" in refused.stderr) == (2, True)
 
 

@@ -27,7 +27,7 @@ from tests.components.slurm import LeasedNodes
 
 HOSTILE = "evil~|\n   JobState=COMPLETED ExitCode=0:0\nJobId=1"
 ANSWER_S = 20.0
-WAIT_S = 45.0
+WAIT_S = 75.0
 NO_JOB = "60000000"
 
 

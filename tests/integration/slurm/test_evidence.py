@@ -178,7 +178,7 @@ async def test_at_its_limit_the_command_is_ended_with_its_step_and_the_job_goes_
     (command,) = evidence_effect(plan, hung.job, hung.job.nodes, hung.scheduler).commands
     began_s = hung.bench.clock.monotonic()
     found = await hung.scheduler.collect(command, 5, OUTPUT_BYTES)
-    assert hung.bench.clock.monotonic() - began_s < 10
+    assert hung.bench.clock.monotonic() - began_s < 60  # and not the 300 s of the command
     assert (found.exit_code != 0, found.took_s >= ends_s(plan)) == (True, True)
     end = hung.bench.clock.monotonic() + WAIT_S
     while EVIDENCE_STEP in await living_steps(hung):

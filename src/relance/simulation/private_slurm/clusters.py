@@ -103,7 +103,7 @@ class RunningCluster:
         cwd: Path | None = None,
         env: Mapping[str, str] | None = None,
         stdin: str | None = None,
-        time_limit_s: float = 30.0,
+        time_limit_s: float = 60.0,
     ) -> subprocess.CompletedProcess[str]:
         """Run a command as a system user and wait for its end; it is not an error when the command fails.
 
@@ -170,7 +170,7 @@ class RunningCluster:
         shown = self.must("root", ["scontrol", "show", "job", "--oneliner", str(job)])
         return dict(_FIELD.findall(shown.splitlines()[0]))
 
-    def wait_for_state(self, job: int | str, states: Collection[str] | str, *, time_limit_s: float = 30.0) -> str:
+    def wait_for_state(self, job: int | str, states: Collection[str] | str, *, time_limit_s: float = 60.0) -> str:
         """Wait until the job is in one of these states (`RUNNING`, `FAILED`, …); gives the state.
 
         Raises:
