@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from relance.console import assets, doors, forms, views
+from relance.console import assets, doors, forms, requests, views
 from relance.console.rendering import render
 from relance.serving.parts import ServerParts
 from relance.serving.problems import KNOWN_ERRORS, Problem, ProblemError, problem_of, problem_of_status
@@ -31,7 +31,10 @@ def create_console(server: ServerParts) -> Starlette:
             Route("/jobs", views.jobs),
             Route("/jobs/{job:path}/disagree", forms.disagree, methods=["POST"]),
             Route("/jobs/{job:path}/switch", forms.switch, methods=["POST"]),
+            Route("/jobs/{job:path}/requests", requests.ask_of_job, methods=["POST"]),
             Route("/jobs/{job:path}", views.job),
+            Route("/nodes/{cluster}/{node}", requests.node),
+            Route("/nodes/{cluster}/{node}/requests", requests.ask_of_node, methods=["POST"]),
             Route("/advice/{advice}/approve", forms.approve, methods=["POST"]),
             Route("/advice/{advice}/deny", forms.deny, methods=["POST"]),
             Route("/clusters/{cluster}/observe", forms.observe, methods=["POST"]),

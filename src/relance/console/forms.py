@@ -21,25 +21,25 @@ async def approve(request: Request) -> Response:
     """Yes to the generation and the effect that the page showed."""
     who, fields = await person_with_form(request, Right.DECIDE)
     await parts_of(request).commands().approve(_choice(request, fields), who.name)
-    return _back(f"/incidents/{_part(fields.get('incident', ''))}")
+    return back(f"/incidents/{_part(fields.get('incident', ''))}")
 
 
 async def deny(request: Request) -> Response:
     """No to the generation that the page showed."""
     who, fields = await person_with_form(request, Right.DECIDE)
-    await parts_of(request).commands().deny(_choice(request, fields), who.name, _words(fields, "reason"))
-    return _back(f"/incidents/{_part(fields.get('incident', ''))}")
+    await parts_of(request).commands().deny(_choice(request, fields), who.name, words(fields, "reason"))
+    return back(f"/incidents/{_part(fields.get('incident', ''))}")
 
 
 async def disagree(request: Request) -> Response:
     """The verdict on this job is wrong: no further action on it."""
     who, fields = await person_with_form(request, Right.DECIDE)
-    text = _words(fields, "text")
+    text = words(fields, "text")
     if not text:
         raise CommandRefusedError("say in a few words what is wrong about the verdict")
     job = request.path_params["job"]
     await parts_of(request).commands().disagree(job, who.name, text)
-    return _back(f"/jobs/{_part(job)}")
+    return back(f"/jobs/{_part(job)}")
 
 
 async def switch(request: Request) -> Response:
@@ -51,8 +51,8 @@ async def switch(request: Request) -> Response:
     if wanted not in stages or (hours and not hours.isdigit()):
         raise CommandRefusedError("a job is switched to off or observe, or its switch is lifted")
     until = parts.clock.now() + timedelta(hours=int(hours[:4])) if hours and stages[wanted] is not None else None
-    await parts.commands().switch_job(job, stages[wanted], who.name, until, _words(fields, "reason"))
-    return _back(f"/jobs/{_part(job)}")
+    await parts.commands().switch_job(job, stages[wanted], who.name, until, words(fields, "reason"))
+    return back(f"/jobs/{_part(job)}")
 
 
 async def observe(request: Request) -> Response:
@@ -62,7 +62,7 @@ async def observe(request: Request) -> Response:
     for row in await parts.queries().stages(cluster):
         for partition in (None, *(item.partition for item in row.partitions if item.stage.rank > Stage.OBSERVE.rank)):
             await parts.commands().set_stage(cluster, partition, Stage.OBSERVE, None, who.name)
-    return _back("/")
+    return back("/")
 
 
 async def clear_storm(request: Request) -> Response:
@@ -72,9 +72,9 @@ async def clear_storm(request: Request) -> Response:
     await (
         parts_of(request)
         .commands()
-        .open_storm_bucket(cluster, who.name, _words(fields, "reason"), fields.get("storm", "")[:100])
+        .open_storm_bucket(cluster, who.name, words(fields, "reason"), fields.get("storm", "")[:100])
     )
-    return _back("/")
+    return back("/")
 
 
 def _choice(request: Request, fields: dict[str, str]) -> Choice:
@@ -88,7 +88,8 @@ def _choice(request: Request, fields: dict[str, str]) -> Choice:
     )
 
 
-def _words(fields: dict[str, str], name: str) -> str:
+def words(fields: dict[str, str], name: str) -> str:
+    """What a person typed into a field, cut to what is kept."""
     return fields.get(name, "").strip()[:_WORDS]
 
 
@@ -96,5 +97,6 @@ def _part(text: str) -> str:
     return quote(text, safe="/")
 
 
-def _back(path: str) -> Response:
+def back(path: str) -> Response:
+    """To the page from which the form came."""
     return RedirectResponse(path, status_code=HTTPStatus.SEE_OTHER)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from datetime import UTC, datetime
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import HTMLResponse
 
 from relance.console.assets import asset_url
+from relance.domain.advice import Command
 from relance.recovery import wordings
 from relance.recovery.tones import glyph, tone
 
@@ -36,6 +38,11 @@ def _upfirst(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+def _argv(command: Command) -> str:
+    """A command as a shell would need it."""
+    return shlex.join(command.argv)
+
+
 _environment = Environment(
     loader=PackageLoader("relance.console", "templates"),
     autoescape=True,
@@ -57,6 +64,7 @@ _environment.filters.update(
     nodes=wordings.nodes,
     tone=tone,
     glyph=glyph,
+    argv=_argv,
 )
 _environment.globals["asset"] = asset_url
 

@@ -56,44 +56,45 @@ async def incidents(request: Request) -> Response:
     who = await person(request)
     items = await parts_of(request).queries().incidents(limit=500)
     past = [pages.PastIncident(item=item, durations=pages.durations(item)) for item in items]
-    return render("incidents.html", frame=await _frame(request, who), past=past)
+    return render("incidents.html", frame=await frame_of(request, who), past=past)
 
 
 async def storm(request: Request) -> Response:
     """A shared incident and the jobs that share it."""
     who = await person(request)
     row = await parts_of(request).queries().storm(request.path_params["storm"])
-    return render("storm.html", frame=await _frame(request, who), storm=row)
+    return render("storm.html", frame=await frame_of(request, who), storm=row)
 
 
 async def jobs(request: Request) -> Response:
     """All jobs, most recently changed first."""
     who = await person(request)
     return render(
-        "jobs.html", frame=await _frame(request, who), jobs=await parts_of(request).queries().jobs(limit=1000)
+        "jobs.html", frame=await frame_of(request, who), jobs=await parts_of(request).queries().jobs(limit=1000)
     )
 
 
 async def _overview(request: Request, template: str) -> Response:
     who, parts = await person(request), parts_of(request)
     page = await pages.overview(parts.queries(), parts.clock.now(), may_decide=who.may(Right.DECIDE))
-    return render(template, frame=await _frame(request, who), page=page)
+    return render(template, frame=await frame_of(request, who), page=page)
 
 
 async def _incident(request: Request, template: str) -> Response:
     who = await person(request)
     story = await parts_of(request).queries().incident_story(request.path_params["incident"])
     page = pages.incident_page(story, may_decide=who.may(Right.DECIDE))
-    return render(template, frame=await _frame(request, who), page=page, story=story)
+    return render(template, frame=await frame_of(request, who), page=page, story=story)
 
 
 async def _job(request: Request, template: str) -> Response:
     who = await person(request)
     story = await parts_of(request).queries().job_story(request.path_params["job"])
-    return render(template, frame=await _frame(request, who), story=story)
+    return render(template, frame=await frame_of(request, who), story=story)
 
 
-async def _frame(request: Request, who: Identity) -> pages.Frame:
+async def frame_of(request: Request, who: Identity) -> pages.Frame:
+    """What stands around a page."""
     parts = parts_of(request)
     mark = parts.identities().form_mark(who)
     return pages.frame(who, mark, parts.clock.now(), await parts.history.head())
