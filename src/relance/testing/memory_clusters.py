@@ -7,7 +7,7 @@ people and of fate are methods; the controller's way in is `relance.testing.memo
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from relance.domain.limits import Limits
@@ -23,55 +23,9 @@ from relance.domain.views import (
 )
 from relance.domain.wishes import parse_wish
 from relance.ports.clocks import Clock
+from relance.testing.memory_jobs import Done, MemoryJob, RefusedError, Timings, UnknownJobError, with_dependency
 
-
-class RefusedError(Exception):
-    """The cluster does not do it; the text is Slurm's."""
-
-
-class UnknownJobError(Exception):
-    """There is no such job, or not any more."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timings:
-    """How fast the cluster is, in seconds; Slurm's defaults where it has one."""
-
-    pass_s: float = 0.1
-    """From when a job may start to its start."""
-    completing_s: float = 0.3
-    """How long an attempt that is ended takes to be gone."""
-    requeue_delay_s: float = 121.0
-    race_s: float = 1.0
-    """An attempt started sooner after PENDING dies at launch (slurm.md 2)."""
-    launch_failure_s: float = 0.2
-    min_job_age_s: float = 300.0
-
-
-@dataclass(slots=True, kw_only=True)
-class _Job:
-    view: JobView
-    begin_at: datetime
-    touched_at: datetime
-    comment: str = ""
-    pending_since: datetime | None = None
-    completing_until: datetime | None = None
-    after: JobState | None = None
-    """What follows COMPLETING; PENDING for a requeue."""
-    is_doomed: bool = False
-    past: list[PastAttempt] = field(default_factory=list)
-    starts: list[tuple[datetime, tuple[str, ...], int]] = field(default_factory=list)
-    """Every start: when, where, restart count."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Done:
-    """A command that took effect: on what it did, and which jobs there were then."""
-
-    at: datetime
-    argv: tuple[str, ...]
-    before: JobView
-    others: tuple[JobView, ...]
+__all__ = ["Done", "MemoryCluster", "RefusedError", "Timings", "UnknownJobError"]
 
 
 class MemoryCluster:
@@ -85,7 +39,7 @@ class MemoryCluster:
         self._nodes = dict.fromkeys((f"node{number:03d}" for number in range(1, nodes + 1)), NodeState.IDLE)
         self.done: list[Done] = []
         """Every command that took effect, oldest first."""
-        self._jobs: dict[str, _Job] = {}
+        self._jobs: dict[str, MemoryJob] = {}
         self._late: list[tuple[datetime, tuple[str, ...]]] = []
         self._next_id = 1
 
@@ -117,7 +71,7 @@ class MemoryCluster:
             steps=(),
         )
         view = replace(view, **fields)  # type: ignore[arg-type]
-        self._jobs[raw_id] = _Job(view=view, begin_at=now, touched_at=now, comment=comment)
+        self._jobs[raw_id] = MemoryJob(view=view, begin_at=now, touched_at=now, comment=comment)
         return raw_id
 
     def end(self, raw_id: str, state: JobState, *, exit_code: int = 1, cancelled_step_by: int | None = None) -> None:
@@ -218,10 +172,16 @@ class MemoryCluster:
         self._do(verb, job, options)
         self.done.append(Done(at=self._clock.now(), argv=argv, before=before, others=self.jobs()))
 
-    def _do(self, verb: str, job: _Job, options: list[str]) -> None:
+    def _do(self, verb: str, job: MemoryJob, options: list[str]) -> None:
         match verb:
             case "requeue":
                 self._requeue(job)
+            case "requeuehold":
+                self._requeue(job, hold=True)
+            case "release":
+                self._release(job)
+            case "rearm":
+                self._rearm(job, options[0].partition("=")[2])
             case "arm":
                 self._arm(job, allowed=options == ["requeue=1"])
             case "update":
@@ -237,12 +197,22 @@ class MemoryCluster:
         """A command that is under way and arrives then, whatever becomes of its sender."""
         self._late.append((at, argv))
 
-    def _arm(self, job: _Job, *, allowed: bool) -> None:
+    def _arm(self, job: MemoryJob, *, allowed: bool) -> None:
         if job.view.state.is_over:
             raise RefusedError("Job has already finished")
         self._change(job, requeue_allowed=allowed)
 
-    def _requeue(self, job: _Job) -> None:
+    def _release(self, job: MemoryJob) -> None:
+        if job.view.state is not JobState.PENDING:
+            raise RefusedError("Job is no longer pending execution")
+        self._change(job, hold=Hold.NONE, reason="None")
+
+    def _rearm(self, job: MemoryJob, dependency: str) -> None:
+        if job.view.state is not JobState.PENDING:
+            raise RefusedError("Job is no longer pending execution")
+        self._change(job, dependency=dependency, reason="Dependency")
+
+    def _requeue(self, job: MemoryJob, *, hold: bool = False) -> None:
         now = self._clock.now()
         view = job.view
         if not view.requeue_allowed:
@@ -251,11 +221,12 @@ class MemoryCluster:
             raise RefusedError("Job is pending execution")
         if view.state.is_over:
             # A cancelled or completed job too: the scheduler does not ask why it ended.
-            self._make_pending(job, now)
+            self._make_pending(job, now, hold=hold)
             return
+        job.comes_back_held = hold
         self._complete(job, JobState.PENDING)
 
-    def _update(self, job: _Job, options: dict[str, str]) -> None:
+    def _update(self, job: MemoryJob, options: dict[str, str]) -> None:
         now = self._clock.now()
         if job.view.state.is_over:
             raise RefusedError("Job has already finished")
@@ -270,7 +241,7 @@ class MemoryCluster:
         job.begin_at = begin
         self._change(job, excluded=nodes, eligible_at=begin)
 
-    def _cancel(self, job: _Job, uid: int) -> None:
+    def _cancel(self, job: MemoryJob, uid: int) -> None:
         if job.view.state.is_over:
             raise RefusedError("Job/step already completing or completed")
         if job.view.state is JobState.PENDING:
@@ -281,7 +252,7 @@ class MemoryCluster:
 
     # -- the passing of time
 
-    def _job(self, raw_id: str) -> _Job:
+    def _job(self, raw_id: str) -> MemoryJob:
         self._settle()
         if raw_id not in self._jobs:
             raise UnknownJobError("Invalid job id specified")
@@ -298,7 +269,9 @@ class MemoryCluster:
                 continue
         for job in list(self._jobs.values()):
             self._settle_job(job, now)
+        states = {raw_id: job.view.state for raw_id, job in self._jobs.items()}
         for job in self._queue():
+            job.view = with_dependency(job.view, states)
             self._start_if_it_fits(job, now)
         age = timedelta(seconds=self.timings.min_job_age_s)
         for raw_id, job in list(self._jobs.items()):
@@ -307,12 +280,12 @@ class MemoryCluster:
                 del self._jobs[raw_id]
         return now
 
-    def _settle_job(self, job: _Job, now: datetime) -> None:
+    def _settle_job(self, job: MemoryJob, now: datetime) -> None:
         if job.completing_until is not None and job.completing_until <= now and job.after is not None:
             at, after = job.completing_until, job.after
             job.completing_until = job.after = None
             if after is JobState.PENDING:
-                self._make_pending(job, at)
+                self._make_pending(job, at, hold=job.comes_back_held)
             else:
                 self._change(job, state=after, ended_at=at)
         started = job.view.started_at
@@ -322,11 +295,11 @@ class MemoryCluster:
                 job.is_doomed = False
                 self._change(job, state=JobState.FAILED, reason="JobLaunchFailure", ended_at=died, steps=())
 
-    def _queue(self) -> Iterable[_Job]:
+    def _queue(self) -> Iterable[MemoryJob]:
         waiting = [job for job in self._jobs.values() if job.view.state is JobState.PENDING]
         return sorted(waiting, key=lambda job: (job.view.submitted_at, int(job.view.raw_id)))
 
-    def _start_if_it_fits(self, job: _Job, now: datetime) -> None:
+    def _start_if_it_fits(self, job: MemoryJob, now: datetime) -> None:
         view = job.view
         at = max(job.begin_at, job.touched_at) + timedelta(seconds=self.timings.pass_s)
         if view.hold is not Hold.NONE or view.dependency:
@@ -355,12 +328,12 @@ class MemoryCluster:
         living = (JobState.RUNNING, JobState.COMPLETING, JobState.SUSPENDED)
         return {name for job in self._jobs.values() if job.view.state in living for name in job.view.nodes}
 
-    def _complete(self, job: _Job, after: JobState) -> None:
+    def _complete(self, job: MemoryJob, after: JobState) -> None:
         job.after = after
         job.completing_until = self._clock.now() + timedelta(seconds=self.timings.completing_s)
         self._change(job, state=JobState.COMPLETING)
 
-    def _make_pending(self, job: _Job, at: datetime) -> None:
+    def _make_pending(self, job: MemoryJob, at: datetime, *, hold: bool = False) -> None:
         """The old attempt is gone and a new one waits: whatever start time was asked for before is overwritten."""
         view = job.view
         job.past.append(
@@ -382,7 +355,7 @@ class MemoryCluster:
         self._change(
             job,
             state=JobState.PENDING,
-            reason="BeginTime",
+            reason="JobHeldUser" if hold or view.held_next else "BeginTime",
             restart_count=view.restart_count + 1,
             submitted_at=at,
             eligible_at=job.begin_at,
@@ -391,11 +364,12 @@ class MemoryCluster:
             ended_at=None,
             exit_code=None,
             cancelled_by=None,
-            hold=Hold.NONE,
+            hold=Hold.USER if hold or view.held_next else Hold.NONE,
+            held_next=False,
             steps=(),
         )
         job.touched_at = at
 
-    def _change(self, job: _Job, **fields: object) -> None:
+    def _change(self, job: MemoryJob, **fields: object) -> None:
         job.view = replace(job.view, **fields)  # type: ignore[arg-type]
         job.touched_at = self._clock.now()
