@@ -245,7 +245,8 @@ class MemoryCluster:
         if job.view.state.is_over:
             raise RefusedError("Job/step already completing or completed")
         if job.view.state is JobState.PENDING:
-            self._change(job, state=JobState.CANCELLED, cancelled_by=uid, ended_at=self._clock.now(), reason="None")
+            ended = {"state": JobState.CANCELLED, "ended_at": self._clock.now(), "reason": "None", "hold": Hold.NONE}
+            self._change(job, cancelled_by=uid, **ended)
             return
         self._change(job, cancelled_by=uid)
         self._complete(job, JobState.CANCELLED)
