@@ -153,7 +153,7 @@ async def converse(
             if talk.greeting is not None and isinstance(mouth, asyncio.WriteTransport):
                 mouth.write(manners.request(time_limit_s - (loop.time() - began)))
             await talk.over.wait()
-        await _part(talk)
+        await _part(transport, talk)
     except TimeoutError:
         is_late = True
     finally:
@@ -170,8 +170,11 @@ async def converse(
     )
 
 
-async def _part(talk: Talk) -> None:
+async def _part(transport: asyncio.SubprocessTransport, talk: Talk) -> None:
     """Let a process that has said all end by itself: to kill and to reap it at once would be a race."""
+    mouth = transport.get_pipe_transport(0)
+    if mouth is not None:
+        mouth.close()
     with suppress(TimeoutError):
         async with asyncio.timeout(0 if talk.is_too_much else _PARTING_LIMIT_S):
             await talk.buried.wait()
