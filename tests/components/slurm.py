@@ -28,8 +28,9 @@ PREFIX: Final = os.environ.get("RELANCE_TEST_SLURM_PREFIX", "")
 """The folder with bin and sbin of the release to test; empty means the Slurm that is on PATH."""
 
 NODES_AT_LEAST: Final = 6
-NODES_PER_WORKER: Final = 3
-QUIET_LIMIT_S: Final = 60.0
+NODES_PER_WORKER: Final = 4
+"""No test takes more at once, so that none waits for another's: that would count against its own limit."""
+QUIET_LIMIT_S: Final = 90.0
 POLL_S: Final = 0.05
 RESERVATION: Final = re.compile(r"^ReservationName=(\S+).*? Nodes=(\S+)", re.MULTILINE)
 EVERYBODY: Final = PartitionPlan(name="everybody", options="Default=YES State=DRAIN")
@@ -100,7 +101,7 @@ def private_slurm() -> Iterator[Callable[[ClusterPlan], RunningCluster]]:
 def slurm_cluster(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> RunningCluster:
     """The cluster that all processes of this test run share; the first to ask starts it.
 
-    Six nodes, `gpu001` to `gpu006`, or three for each test process if that is more. Use it by a lease (`lease_nodes`,
+    Six nodes, `gpu001` to `gpu006`, or four for each test process if that is more. Use it by a lease (`lease_nodes`,
     `slurm_nodes`). Its keeper removes it when the whole run has ended, however that comes.
     """
     require_slurm()
