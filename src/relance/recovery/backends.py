@@ -9,16 +9,14 @@ from datetime import datetime, timedelta
 from typing import ParamSpec, TypeVar
 
 from relance.domain import events as e
-from relance.domain.advice import Claim, ClaimReply, Lease, StepRecord
+from relance.domain.advice import Claim, ClaimReply, StepRecord
 from relance.domain.collecting import EvidenceClaim, EvidenceOrder, EvidenceReport
 from relance.domain.deeds import WatchdogDeed
-from relance.domain.incidents import Incident
 from relance.domain.keys import AttemptKey
 from relance.domain.observations import SightReport, WatcherBatch
-from relance.domain.quiet_hours import quiet_now
 from relance.domain.records import ClusterRecord, JobRecord
 from relance.domain.requests import RequestClaim, RequestReport
-from relance.domain.stages import EffectiveStage, Stage
+from relance.domain.stages import Stage
 from relance.domain.streams import Recorded, Stream
 from relance.domain.views import ClusterReport
 from relance.ports.backends import Assignments, BackendRefusedError, BackendUnavailableError, Order, Orders
@@ -28,24 +26,11 @@ from relance.ports.histories import (
     ConflictError,
     History,
     HistoryError,
-    LeaseLostError,
-    NoPermitError,
-    NotUniqueError,
-    TooManyRecoveriesError,
 )
 from relance.recovery.acting import Actors
 from relance.recovery.arming import Arming
 from relance.recovery.assigning import assignment, followed, runs_or_ended_lately, view_of
-from relance.recovery.claims import (
-    Counter,
-    action_id,
-    incident_of,
-    most_recoveries,
-    permits,
-    refusal,
-    started,
-    unique_key,
-)
+from relance.recovery.claim_desks import ClaimDesk
 from relance.recovery.evidence_desks import EvidenceDesk
 from relance.recovery.evidence_outputs import TraceRules
 from relance.recovery.habits import Habits
@@ -54,21 +39,18 @@ from relance.recovery.intake import finding_events
 from relance.recovery.live import Bell, Live
 from relance.recovery.loop import Loop
 from relance.recovery.measuring import kernel_logs_of, measure_of, measured_at_end
-from relance.recovery.ordering import as_shown, job_stage, order, standing, switch
+from relance.recovery.ordering import job_stage, order
 from relance.recovery.reporting import Reporting
 from relance.recovery.request_desks import RequestDesk
-from relance.recovery.sites import ClusterRules, Site
+from relance.recovery.sites import Site
 from relance.recovery.situations import active_exclusions
 from relance.recovery.standings import GivenLease
 from relance.recovery.stepping import step_events
-from relance.recovery.storms import storm_for, whereabouts
 from relance.recovery.watchdogs import record_deed
 
 _TRIES = 20
 _STORE_EVERY = timedelta(seconds=5)
 """Progress and checkpoints without a finding are written at most this often: what a crash loses is read again."""
-_RECOVERY_S = 2.0
-"""After so long it is worth asking again whether fewer recoveries are under way: the shortest take about as long."""
 
 _Asked = ParamSpec("_Asked")
 _Answer = TypeVar("_Answer")
@@ -104,6 +86,7 @@ class LocalBackend:
         self._bell = Bell()
         self._reporting = Reporting(history, live, loop, clock)
         self._actors = Actors(history)
+        self._claims = ClaimDesk(history, live, loop, site, clock)
         self._evidence = EvidenceDesk(history, live, site, clock, trace_rules)
         self._requests = RequestDesk(history, live, site, clock)
         self._arming = Arming(history)
@@ -220,70 +203,7 @@ class LocalBackend:
     @_answering
     async def claim(self, claim: Claim) -> ClaimReply:
         """Begin an advice: all checks and the append are one transaction on the job's stream."""
-        stream = Stream.of_job(claim.attempt.job)
-        rules = self._site.rules(claim.cluster)
-        for _ in range(_TRIES):
-            now = self._clock.now()
-            snapshot = await self._history.load(stream)
-            record = snapshot.record
-            if not isinstance(record, JobRecord):
-                return ClaimReply(granted=False, reason="no such job")
-            incident = incident_of(record, claim)
-            action = incident.action if incident else None
-            if action is not None and action.id == action_id(claim) and action.holder == claim.holder:
-                return ClaimReply(granted=True, action_id=action.id, reason="granted before")
-            cluster = await self._history.load(Stream.of_cluster(claim.cluster))
-            stages = (
-                cluster.record if isinstance(cluster.record, ClusterRecord) else ClusterRecord(cluster=claim.cluster)
-            )
-            view = view_of(self._live.reports.get(claim.cluster), record.job)
-            storm = storm_for(
-                await self._loop.storms_of(stages, rules, now),
-                whereabouts(record, view, incident.verdict if incident else None, rules.file_systems),
-            )
-            counter = Counter(
-                stage=job_stage(record, stages, rules, now, view),
-                standing=standing(as_shown(record, view), rules, view),
-                switch=switch(record, now),
-                report=self._live.reports.get(claim.cluster),
-                view_max_age_s=rules.limits.view_max_age_s,
-                now=now,
-                storm=storm,
-                successor=await self._successor_stage(incident, stages, rules, now),
-                quiet=quiet_now(rules.quiet, standing(as_shown(record, view), rules, view).partitions, now),
-                recoveries=(await self._loop.queue_of(claim.cluster)).under_way,
-                most_recoveries=rules.limits.restarts.at_once,
-            )
-            reason = refusal(counter, incident, claim)
-            if reason is not None or incident is None:
-                return ClaimReply(granted=False, reason=reason or "no such incident")
-            append = Append(
-                stream=stream,
-                expected_version=snapshot.version,
-                events=(started(incident, claim, counter.stage, now),),
-                keep_wake=True,
-                unchanged=((cluster.stream, cluster.version),),  # a stage set meanwhile counts before this begins
-                unique=(unique_key(claim),),
-                permits=permits(claim, storm, record, rules.limits.storms, now),
-                recoveries=most_recoveries(claim, record, rules.limits),
-                lease=Lease(
-                    cluster=claim.cluster, holder=claim.holder, epoch=claim.lease_epoch, duration_s=rules.lease_s
-                ),
-            )
-            try:
-                await self._history.append(append, now)
-            except ConflictError:
-                continue
-            except NoPermitError as error:
-                free_in_s = max(0.0, (error.free_at - now).total_seconds())
-                return ClaimReply(granted=False, reason=str(error), again_in_s=free_in_s)
-            except TooManyRecoveriesError as error:
-                return ClaimReply(granted=False, reason=str(error), again_in_s=_RECOVERY_S)
-            except (NotUniqueError, LeaseLostError) as error:
-                return ClaimReply(granted=False, reason=str(error))
-            return ClaimReply(granted=True, action_id=action_id(claim))
-        message = f"{stream} is too busy"
-        raise BackendUnavailableError(message)
+        return await self._claims.claim(claim)
 
     @_answering
     async def record(self, step: StepRecord) -> None:
@@ -371,18 +291,6 @@ class LocalBackend:
         view = view_of(self._live.reports.get(cluster), record.job)
         stages, rules = await self._cluster(cluster), self._site.rules(cluster)
         return job_stage(record, stages, rules, self._clock.now(), view).stage
-
-    async def _successor_stage(
-        self, incident: Incident | None, stages: ClusterRecord, rules: ClusterRules, now: datetime
-    ) -> EffectiveStage | None:
-        """The stage of the job that an advice touches in place of its own; None where none is named or shown."""
-        wanted = incident.advice.successor if incident is not None and incident.advice is not None else ""
-        report = self._live.reports.get(stages.cluster)
-        view = next((job for job in (report.jobs if report else ()) if wanted and job.raw_id == wanted), None)
-        if view is None:
-            return None
-        record = (await self._history.load(Stream.of_job(view.job_key(stages.cluster)))).record
-        return job_stage(record, stages, rules, now, view) if isinstance(record, JobRecord) and record.name else None
 
     async def _acting(self, report: ClusterReport | None, stages: ClusterRecord, now: datetime) -> tuple[str, ...]:
         """Attempts whose job is effectively at `act`: what the controller's ledger notes as taken."""
