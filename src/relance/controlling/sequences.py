@@ -97,10 +97,8 @@ def _saw(transaction: Transaction, job: JobView, now: Moment) -> Turn:
             return _settle(known, job, now)
         case Phase.QUEUE:
             return _queue(known, job, now)
-        case Phase.WRITE:
-            return updates.write(known, job, now)
-        case Phase.WATCH:
-            return updates.watch(known, job, now)
+        case Phase.WRITE | Phase.WATCH:
+            return _second_half(known, job, now)
         case Phase.CANCEL:
             return _cancelling(known, job, now)
         case Phase.FREE:
@@ -258,6 +256,10 @@ def _queue(transaction: Transaction, job: JobView, now: Moment) -> Turn:
         limit_s = COMMAND_LIMIT_S if job.state.is_over else ENDING_LIMIT_S
         if waited_s < limit_s:
             return Turn(transaction=transaction, step=Read(after_s=pause_s))
+        if job.state.is_over and transaction.requeues < REQUEUE_TRIES:
+            detail = f"the scheduler accepted the requeue, and the job is {job.state.value} as before: asking anew"
+            again = replace(transaction, phase=Phase.CHECK, requeued_by_us=False, queue_since_s=None, report=None)
+            return Turn(transaction=again, step=Look(), notes=(Note(step="settled", detail=detail),))
         if job.state.is_over:
             reason = f"the scheduler accepted the requeue and did not do it: it is {job.state.value}"
             return Turn(transaction=transaction, step=End(end=ActionEnd.FAILED, reason=reason))
@@ -273,6 +275,26 @@ def _queue(transaction: Transaction, job: JobView, now: Moment) -> Turn:
     note = Note(step="pending", detail=f"restart count {job.restart_count}, {starts}")
     waiting = replace(transaction, phase=Phase.WRITE, pending_since_s=now.monotonic_s)
     return Turn(transaction=waiting, step=Look(after_s=transaction.pace.rest_look_s), notes=(note,))
+
+
+def _second_half(transaction: Transaction, job: JobView, now: Moment) -> Turn:
+    if transaction.requeued_by_us and job.restart_count < transaction.target_count:
+        return _gone_back(transaction, job, now)
+    half = updates.write if transaction.phase is Phase.WRITE else updates.watch
+    return half(transaction, job, now)
+
+
+def _gone_back(transaction: Transaction, job: JobView, now: Moment) -> Turn:
+    """A requeue that was seen is not there any more: the scheduler died and lost its newest state (seen: 22.05, 5 s).
+
+    What it shows as running may have ended long ago; it finds that out by itself, and requeues the job then.
+    """
+    detail = f"the scheduler shows the job as it was before the requeue ({job.state.value}): it lost its newest state"
+    forgotten = replace(
+        transaction, phase=Phase.QUEUE, queue_since_s=None, wrote=None, written_at_s=None, is_read_back=False
+    )
+    turn = _queue(forgotten, job, now)
+    return replace(turn, notes=(Note(step="gone back", detail=detail), *turn.notes))
 
 
 def _cancel_answered(transaction: Transaction, answer: Answered, now: Moment) -> Turn:

@@ -183,11 +183,12 @@ def done(outcome: Outcome = Outcome.DONE, text: str = "") -> Answered:
         ),
         pytest.param(QUEUE, Saw(job=FAILED), Read(after_s=0.2), id="not requeued yet: read again"),
         pytest.param(
-            replace(QUEUE, queue_since_s=89.0),
+            replace(QUEUE, queue_since_s=89.0, requeues=2),
             Saw(job=FAILED),
             End(end=ActionEnd.FAILED, reason="the scheduler accepted the requeue and did not do it: it is failed"),
-            id="accepted and never done",
+            id="accepted and never done, twice",
         ),
+        pytest.param(replace(QUEUE, queue_since_s=89.0), Saw(job=FAILED), Look(), id="accepted and not done: anew"),
         pytest.param(QUEUE, Saw(job=RUNNING), Read(after_s=0.2), id="started by itself: watch"),
         pytest.param(
             QUEUE,
