@@ -11,7 +11,7 @@ from hypothesis import settings
 
 from tests.components.mariadb import mariadb_server, mariadb_url
 from tests.components.slurm import lease_nodes, private_slurm, slurm_cluster, slurm_nodes
-from tests.groups import GroupScheduling
+from tests.groups import GroupScheduling, waiting_first
 from tests.reruns import Reruns
 
 __all__ = ["lease_nodes", "mariadb_server", "mariadb_url", "private_slurm", "slurm_cluster", "slurm_nodes"]
@@ -32,6 +32,13 @@ structlog.configure(
 def pytest_configure(config: pytest.Config) -> None:
     """Try tests against real processes once more."""
     config.pluginmanager.register(Reruns(), "tests against real processes once more")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Order the tests of a parallel run; chance has ordered them before."""
+    if hasattr(config, "workerinput"):
+        waiting_first(items)
 
 
 def pytest_collection_finish() -> None:

@@ -8,7 +8,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
+import pytest
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
+
+from tests.reruns import is_tried_again
 
 ACCEPTANCE: Final = re.compile(r"tests/acceptance/test_(\d+)_")
 SHARING: Final = (
@@ -35,6 +38,11 @@ def group_of(nodeid: str) -> str:
     if path in SIFTING:
         return SIFTING[0]
     return path if path in SHARING else nodeid
+
+
+def waiting_first(items: list[pytest.Item]) -> None:
+    """Put what has real processes beside it first: it takes long, and begun last it would keep one process alone."""
+    items.sort(key=lambda item: not is_tried_again(item.nodeid))
 
 
 class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]
