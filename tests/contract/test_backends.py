@@ -8,10 +8,12 @@ import pytest
 
 from relance.client import HttpBackend
 from relance.domain.limits import Limits
+from relance.domain.requests import Request, RequestKind, RequestVerb
 from relance.domain.stages import EndRunning, Stage
 from relance.ports.backends import Backend, BackendRefusedError, BackendUnavailableError
 from relance.ports.clocks import SystemClock
 from relance.ports.tokens import Token, TokenRole
+from relance.recovery.requesting import Wanted
 from relance.recovery.sites import ClusterRules, Site
 from relance.serving.identities import digest_of
 from relance.testing.backend_contract import BackendContract, BackendStand
@@ -21,7 +23,7 @@ from tests.served.worlds import World, secret
 
 
 def _world() -> World:
-    rules = ClusterRules(cluster="alpha", opted_in=None, limits=Limits(settle_s=0))
+    rules = ClusterRules(cluster="alpha", opted_in=None, requests=frozenset(RequestKind), limits=Limits(settle_s=0))
     return World(clock=ManualClock(), site=Site(clusters=(rules,)))
 
 
@@ -30,10 +32,14 @@ def _stand(made: World, backend: Backend) -> BackendStand:
         while await made.loop.tick():
             pass
 
+    async def quarantine(node: str) -> Request:
+        wanted = Wanted(verb=RequestVerb.QUARANTINE, reason="Xid 79", by="grace", for_s=86400.0)
+        return await made.parts.requesting().of_node("alpha", node, wanted)
+
     async def set_stage(stage: Stage) -> None:
         await made.parts.commands().set_stage("alpha", None, stage, frozenset[EndRunning](), "root")
 
-    return BackendStand(backend=backend, clock=made.clock, settle=settle, set_stage=set_stage)
+    return BackendStand(backend=backend, clock=made.clock, settle=settle, set_stage=set_stage, quarantine=quarantine)
 
 
 class TestLocalBackend(BackendContract):

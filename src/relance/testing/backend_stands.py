@@ -11,6 +11,7 @@ from relance.domain.findings import Coverage, Sight
 from relance.domain.keys import AttemptKey, JobKey
 from relance.domain.observations import WatcherBatch
 from relance.domain.progress import Phase, Progress
+from relance.domain.requests import Request
 from relance.domain.stages import Stage
 from relance.domain.views import ClusterReport, JobState, JobView, NodeState, NodeView, SchedulerFacts
 from relance.ports.backends import Backend, Order, Orders
@@ -29,13 +30,15 @@ EFFECT = Effect(
 class BackendStand:
     """What the contract's tests are given.
 
-    `settle` lets the server do everything that it has to do now; `set_stage` sets the cluster's stage.
+    `settle` lets the server do everything that it has to do now; `set_stage` sets the cluster's stage; by `quarantine`
+    a person asks for that node to be kept out for a day.
     """
 
     backend: Backend
     clock: ManualClock
     settle: Callable[[], Awaitable[object]]
     set_stage: Callable[[Stage], Awaitable[object]]
+    quarantine: Callable[[str], Awaitable[Request]]
     sequence: int = 0
     jobs: dict[str, JobView] = field(default_factory=dict)
 

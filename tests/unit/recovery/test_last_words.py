@@ -8,8 +8,10 @@ from datetime import timedelta
 import pytest
 
 from relance.domain.limits import Limits
+from relance.domain.requests import Request, RequestVerb
 from relance.domain.stages import EndRunning, Stage
 from relance.domain.views import JobState
+from relance.recovery.requesting import Wanted
 from relance.recovery.sites import ClusterRules, Site
 from relance.testing.backend_contract import BackendStand
 from relance.testing.manual_clocks import ManualClock
@@ -25,10 +27,16 @@ async def test_the_last_steps_are_kept_when_they_are_the_last_word(read_to_end: 
         while await made.loop.tick():
             pass
 
+    async def quarantine(node: str) -> Request:
+        wanted = Wanted(verb=RequestVerb.QUARANTINE, reason="Xid 79", by="grace", for_s=86400.0)
+        return await made.parts.requesting().of_node("alpha", node, wanted)
+
     async def set_stage(stage: Stage) -> None:
         await made.parts.commands().set_stage("alpha", None, stage, frozenset[EndRunning](), "root")
 
-    stand = BackendStand(backend=made.backend, clock=made.clock, settle=settle, set_stage=set_stage)
+    stand = BackendStand(
+        backend=made.backend, clock=made.clock, settle=settle, set_stage=set_stage, quarantine=quarantine
+    )
     await stand.begin()
     made.clock.advance(0.5)
     stand.show(state=JobState.COMPLETED, ended_at=made.clock.now(), exit_code=0)
