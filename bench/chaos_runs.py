@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bench.chaos_books import RankAttempt, read_book
 from bench.punishers import NODE_AWAY_S, Deed, Hit, Punisher
 from bench.queue_watches import QueueWatch
 from bench.rigs import NO_STORM
@@ -34,6 +35,7 @@ CHAOS_LIMITS: Mapping[str, object] = {
         "unknown_without_progress": _MANY,
         "once_without_progress": _MANY,
         "wall_time_times": _MANY,
+        "progress_s": 1,
         "backoff_first_s": 1,
         "backoff_max_s": 4,
     },
@@ -107,6 +109,7 @@ def run(site: SlurmSite, size: Size) -> Record:
     punisher = Punisher(
         site=site,
         jobs=ranks,
+        may_hit=lambda job: _may_hit(read_book(jobs[job] / "rank-0.log"), size.checkpoint_every),
         seed=size.seed,
         every_s=size.every_s,
         first=size.first,
@@ -153,6 +156,14 @@ def _submit(site: SlurmSite, size: Size, number: int) -> tuple[int, Path]:
         program=str(program),
     )
     return site.trainings.submit(training), book
+
+
+def _may_hit(book: Sequence[RankAttempt], checkpoint_every: int) -> bool:
+    """Whether a rank may be killed: not twice in a row before a new checkpoint, because a third time is hopeless.
+
+    By design a job that ends the same way for the third time without progress is left to its owner.
+    """
+    return any(len(attempt.steps) > checkpoint_every for attempt in book[-2:])
 
 
 def _wait_for_steps(jobs: Mapping[int, Path], size: Size) -> None:

@@ -29,6 +29,9 @@ ROLES = ("controller", "server", "watcher", "watchdog")
 DAEMONS = ("slurmctld", "slurmd", "slurmdbd", "munged", "mariadbd")
 _ACCOUNT, _WORD, _DATABASE = "history", "history", "relance"
 _READY_S = 60.0
+_SLURMD_TIMEOUT_S = 24
+"""Longer than a slurmd is stopped. Slurm asks its nodes what runs there every 20/3 of it: 160 s, after which a job that
+it shows as running though it has ended is found out (seen: 22.05)."""
 
 
 class Way(Enum):
@@ -158,7 +161,7 @@ def stand(*, on_mariadb: bool = False, nodes: int = 3) -> Iterator[Stand]:
     """A stand; all of it is gone afterwards."""
     with folder() as place, ExitStack() as running:
         place.chmod(0o755)
-        cluster = start_cluster(ClusterPlan(node_count=nodes, slurmd_timeout_s=60))
+        cluster = start_cluster(ClusterPlan(node_count=nodes, slurmd_timeout_s=_SLURMD_TIMEOUT_S))
         running.callback(cluster.stop)
         made = _stand(cluster, place, running, on_mariadb=on_mariadb)
         running.callback(made.site.stop)

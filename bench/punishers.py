@@ -10,7 +10,7 @@ import contextlib
 import random
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -81,6 +81,7 @@ class Punisher:
     Attributes:
         site: Relance, its roles apart, and the cluster.
         jobs: The trainings, with how many ranks each has.
+        may_hit: Whether a rank of this job may be killed now.
         seed: What is drawn comes of it.
         every_s: Seconds between two deeds, on average.
         first: What is done first of all, in this order, so that a short run has each kind.
@@ -89,6 +90,7 @@ class Punisher:
 
     site: SlurmSite
     jobs: Mapping[int, int]
+    may_hit: Callable[[int], bool]
     seed: int
     every_s: float
     first: Sequence[Deed] = ()
@@ -144,7 +146,7 @@ class Punisher:
         return self._lose_node(deed, which, length)
 
     def _kill_rank(self, which: float, length: float) -> bool:
-        running = [job for job in self.jobs if self._runs(job)]
+        running = [job for job in self.jobs if self.may_hit(job) and self._runs(job)]
         if not running:
             return False
         job = running[int(which * len(running))]
