@@ -12,7 +12,7 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
@@ -27,6 +27,8 @@ from relance.simulation.private_slurm import PrivateSlurmError
 from relance.testing.clusters import Training
 
 SEED = 20261203
+_ON_SQLITE = 3
+"""So many stands work side by side with the history in SQLite, and one on MariaDB."""
 _STEPS, _STEP_S, _BEFORE_STEP = 3000, 0.1, 12
 _PAUSED_S = 90.0
 _RUNS_S = 300.0
@@ -105,9 +107,9 @@ def tenth(number: int = 0) -> list[Case]:
 def measure(*, quick: bool) -> Result:
     """All cases, or a tenth of them when quick."""
     cases, found = tenth() if quick else all_cases(), Findings()
-    groups = [[case for case in cases if case.trouble.on_mariadb is on] for on in (False, True)]
+    groups = list(_shared_out(cases))
     with ExitStack() as running:
-        stands = [running.enter_context(stand(on_mariadb=on)) for on in (False, True)]
+        stands = [running.enter_context(stand(on_mariadb=group[0].trouble.on_mariadb)) for group in groups]
         threads = [
             threading.Thread(target=run_all, args=(made, group, found))
             for made, group in zip(stands, groups, strict=True)
@@ -139,6 +141,13 @@ def measure(*, quick: bool) -> Result:
             "step is told once and in order"
         ),
     )
+
+
+def _shared_out(cases: Sequence[Case]) -> Iterator[list[Case]]:
+    """The cases by the stand that has them, as evenly as it goes: those on MariaDB have one of their own."""
+    for on_mariadb, stands in ((False, _ON_SQLITE), (True, 1)):
+        of_kind = [case for case in cases if case.trouble.on_mariadb is on_mariadb]
+        yield from filter(None, (of_kind[number::stands] for number in range(stands)))
 
 
 def run_all(made: Stand, cases: Sequence[Case], found: Findings) -> None:
