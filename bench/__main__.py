@@ -46,6 +46,8 @@ NAMES = (
     "slurm_queue",
     "slurm_people",
     "slurm_shims",
+    "slurm_faults",
+    "chaos",
     "slurm_acceptance",
 )
 """One module of `bench.bars` each, the short ones first."""
