@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from relance.domain.faults import Scope
 from relance.domain.findings import Sight
 from relance.domain.stages import Stage
-from relance.domain.views import Wish
+from relance.domain.views import JobView, Wish
 from relance.recovery import wordings
 from relance.recovery.answers import JobFacts, next_of
 from relance.recovery.desks import DeskState
@@ -115,7 +115,7 @@ def _would(facts: JobFacts) -> str:
     if view is not None and view.only_watched:
         return f"watch, and never restart it: {view.only_watched}"
     if view is not None and view.requeue_allowed is False:
-        return "watch, and not restart it: the job does not allow a requeue (submit it with --requeue)"
+        return _not_requeued(view, facts.stage.stage)
     match facts.stage.stage:
         case Stage.OFF:
             return "nothing: it is switched off"
@@ -128,3 +128,14 @@ def _would(facts: JobFacts) -> str:
             return (
                 f"if it fails and a restart can help, start it again from its last checkpoint; at most {times} in all"
             )
+
+
+def _not_requeued(view: JobView, stage: Stage) -> str:
+    """What becomes of a job that the scheduler would not requeue as it is."""
+    if not view.arming or view.state.is_over:
+        return "watch, and not restart it: the job does not allow a requeue (submit it with --requeue)"
+    if stage is not Stage.ACT:
+        return (
+            f"watch, and not restart it: the job does not allow a requeue, which is changed at act only ({view.arming})"
+        )
+    return f"let it be requeued while it runs ({view.arming}), and then restart it if it fails and that can help"

@@ -9,6 +9,7 @@ import pytest
 from relance.domain import events as e
 from relance.domain.limits import Limits
 from relance.domain.stages import Stage
+from relance.domain.views import Wish
 from relance.domain.wishes import parse_wish
 from relance.recovery.intake import job_events
 from tests.unit.recovery.situations import AGAIN, RUNNING, at, folded
@@ -18,7 +19,7 @@ OURS = parse_wish("relance:act,restarts=8", Limits())
 
 
 @pytest.mark.parametrize("wish", [ASKED, OURS], ids=["the other form", "ours"])
-def test_a_second_restart_that_nobody_explains_puts_the_job_at_observe(wish: object) -> None:
+def test_a_second_restart_that_nobody_explains_puts_the_job_at_observe(wish: Wish) -> None:
     assert ASKED.mode is Stage.ACT
     first, second = replace(RUNNING, wish=wish), replace(AGAIN, wish=wish)
     third = replace(second, restart_count=2, submitted_at=at(201), started_at=at(205))
