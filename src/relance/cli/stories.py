@@ -95,6 +95,8 @@ def show_incident(screen: Screen, story: IncidentStory) -> None:
         show_quote(screen, story.quote)
     if story.verdict is not None and story.verdict.gaps:
         screen.fact("not seen", "; ".join(story.verdict.gaps))
+    if story.verdict is not None and story.verdict.not_counted:
+        screen.fact("not counted", "; ".join(story.verdict.not_counted))
     if story.verdict is not None:
         show_opinions(screen, story.verdict.opinions)
     if story.storm is not None:
@@ -102,6 +104,8 @@ def show_incident(screen: Screen, story: IncidentStory) -> None:
     screen.fact("what next", story.next)
     _milestones(screen, story)
     show_decision(screen, story)
+    for command in story.by_hand:
+        screen.fact("by hand", command, "quiet")
     for piece in story.kept:
         where = f"{piece.file}, {piece.size_bytes} bytes from byte {piece.start_offset}"
         screen.fact("kept", f"{where}: relance tail {row.job.raw_id} (attachment {piece.digest[:12]})")

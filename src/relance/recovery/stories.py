@@ -149,6 +149,8 @@ class IncidentStory:
     entries: tuple[Entry, ...]
     kept: tuple[KeptPiece, ...] = ()
     """What was kept of the attempt's logs."""
+    by_hand: tuple[str, ...] = ()
+    """Ready commands for a person who wants to keep a node out; Relance does not do it by itself."""
     position: int
     """The newest position of the story's events: an update is due when the history has one beyond it."""
 

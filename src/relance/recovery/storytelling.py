@@ -16,6 +16,7 @@ from relance.domain.requests import RequestRecord
 from relance.domain.streams import Recorded
 from relance.recovery import wordings
 from relance.recovery.answers import JobFacts, alarm, fault, first_quote, five_answers, next_of
+from relance.recovery.by_hand import quarantines
 from relance.recovery.gatings import closed, gates_of, why_not_approvable
 from relance.recovery.kept_logs import kept_logs
 from relance.recovery.ordering import switch
@@ -107,6 +108,7 @@ def incident_story(facts: JobFacts, incident: Incident, recorded: tuple[Recorded
         milestones=milestones(incident.times),
         entries=tuple(_entry(item) for item in recorded if _belongs(item, incident)),
         kept=kept_logs(recorded, incident.attempt),
+        by_hand=quarantines(verdict, facts.rules),
         position=max((item.position for item in recorded), default=0),
     )
 

@@ -329,3 +329,14 @@ async def test_a_lease_that_was_lost_begins_nothing() -> None:
     await made.backend.orders("alpha", "c1")
     stale = RequestClaim(request=request, holder="c2", lease_epoch=1, effect=EFFECT)
     assert not (await made.backend.claim_request(stale)).granted
+
+
+@pytest.mark.parametrize("allowed", [ALL, frozenset[RequestKind]()])
+async def test_hard_evidence_against_a_node_shows_the_ready_command_and_nothing_is_done(
+    allowed: frozenset[RequestKind],
+) -> None:
+    made = await made_at(Stage.ACT, allowed)
+    story = await made.parts.queries().incident_story("inc-17")
+    ready = "relance node quarantine n1 --for 24h --reason 'Xid 79'"
+    assert story.by_hand == ((ready,) if allowed else ())
+    assert await orders(made) == ()
