@@ -15,7 +15,7 @@ import pytest
 
 REAL: Final = re.compile(
     r"tests/(acceptance|browser|integration)/"
-    r"|tests/contract/test_(history_mariadb|loki_double|loki_failures|scheduler_local|scheduler_slurm|signal_pushdown"
+    r"|tests/contract/test_(history_mariadb|loki_double|loki_failures|scheduler_local|scheduler_slurm(_ways)?|signal_pushdown"
     r"|signals_live|signals_metric_stores|source_loki|source_victorialogs|victorialogs_double)\.py"
 )
 """Where the tests are that have real servers, schedulers and commands as processes beside them."""
