@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from dataclasses import replace
+
+import pytest
 
 from relance.controlling.ledger import Ledger
 from relance.controlling.paces import READ_AGE_S, Pace
 from relance.controlling.sights import SUSPECTED_S
 from relance.domain.advice import ActionEnd
 from relance.domain.ledgers import Entry, Intended
-from relance.domain.views import JobState, JobView
+from relance.domain.views import ClusterReport, JobState, JobView
+from relance.ports.schedulers import SchedulerUnreachedError
 from tests.unit.controlling.worlds import HOLDER, World
 
 
@@ -34,6 +38,40 @@ def test_another_start_is_another_session(world: World) -> None:
 
     world.play(story())
     assert len({report.session for report in world.backend.reports}) == 2
+
+
+def test_while_the_way_to_the_scheduler_is_lost_the_server_hears_so_and_no_old_look_passes_for_a_new_one(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look, cut = world.scheduler.look, asyncio.Event()
+
+    async def look_or_not() -> ClusterReport:
+        if cut.is_set():
+            raise SchedulerUnreachedError("login1 cannot be asked", way="connection")
+        return await look()
+
+    async def story() -> None:
+        monkeypatch.setattr(world.scheduler, "look", look_or_not)
+        with contextlib.closing(world.ledger()) as ledger:
+            controller = world.controller(ledger)
+            await world.failed_job()
+            await controller.look_and_report()
+            await world.clock.sleep(5)
+            cut.set()
+            await controller.look_and_report()
+            assert "login1 cannot be asked" in controller.alarms["scheduler"]
+            cut.clear()
+            await controller.look_and_report()
+            assert controller.alarms == {}
+
+    world.play(story())
+    before, during, after = world.backend.reports
+    (missing,) = during.facts.impairments
+    assert (missing.name, missing.reason) == ("connection", "login1 cannot be asked")
+    assert (during.as_of, during.jobs, during.nodes) == (before.as_of, before.jobs, before.nodes)
+    assert (before.complete, during.complete, after.complete) == (True, False, True)
+    assert before.sequence < during.sequence < after.sequence
+    assert after.facts.impairments == ()
 
 
 def test_it_looks_at_most_five_times_a_second_whatever_wakes_it(world: World) -> None:

@@ -16,7 +16,7 @@ from relance.domain.observations import SightReport
 from relance.domain.records import ClusterRecord
 from relance.domain.stages import EffectiveStage, EndRunning, Stage, StageSetting, Standing, effective_stage
 from relance.domain.verdicts import FleetSign
-from relance.domain.views import SchedulerFacts
+from relance.domain.views import Impairment, SchedulerFacts
 from relance.recovery.health import Pulse, health_events, storm_events
 from relance.recovery.sites import ClusterRules
 from tests.unit.recovery.situations import AT, at
@@ -66,6 +66,34 @@ def test_another_missing_right_is_said_and_the_cap_keeps_its_age() -> None:
 
 def test_where_nobody_wants_more_than_observe_rights_are_of_no_interest() -> None:
     assert _after(ClusterRecord(cluster="alpha"), replace(RIGHTS, may_act=False))[1] == ()
+
+
+AWAY_HOST = Impairment(name="connection", reason="login1 cannot be asked: nothing listens there")
+
+
+def test_a_lost_connection_and_an_expired_token_cap_the_stage_and_come_back_by_themselves() -> None:
+    for missing in (AWAY_HOST, Impairment(name="token", reason="the token for Slurm has expired")):
+        lost = replace(RIGHTS, impairments=(missing,))
+        capped, events = _after(ACT, lost)
+        assert [(cap.name, cap.stage, cap.reason) for cap in capped.caps] == [
+            (missing.name, Stage.OBSERVE, missing.reason)
+        ]
+        assert len(events) == 1
+        assert _stage(capped).stage is Stage.OBSERVE
+        reworded = replace(RIGHTS, impairments=(replace(missing, reason="other words"),))
+        assert _after(capped, reworded)[1] == ()
+        back, _ = _after(capped, RIGHTS)
+        assert (back.caps, _stage(back).stage) == ((), Stage.ACT)
+
+
+def test_a_token_that_ends_soon_is_told_once_and_lowers_nothing_until_it_has_ended() -> None:
+    soon = Impairment(name="token", reason="good until 12:00 only", is_ahead=True)
+    told, events = _after(ACT, replace(RIGHTS, impairments=(soon,)))
+    assert [(type(event), _stage(told).stage) for event in events] == [(e.HealthCapped, Stage.ACT)]
+    assert told.caps[0].effect == "nothing is lowered yet"
+    assert _after(told, replace(RIGHTS, impairments=(soon,)))[1] == ()
+    ended, _ = _after(told, replace(RIGHTS, impairments=(replace(soon, is_ahead=False),)))
+    assert ([cap.stage for cap in ended.caps], _stage(ended).stage) == ([Stage.OBSERVE], Stage.OBSERVE)
 
 
 SEEN = Coverage(source="loki", sight=Sight.SEEN, up_to=at(8))
