@@ -57,7 +57,7 @@ class ToldScheduler(Scheduler):
         self.asked: list[str] = []
         self.age_s: float | None = MIN_JOB_AGE_S
         self.fails: dict[str, SlurmError] = {}
-        """What each question or command fails with; a command that fails with SilentError is carried out."""
+        """What each question or command fails with. A command without an answer is carried out, if it arrived."""
         self.before: dict[str, Callable[[], object]] = {}
         """What happens just before a question is answered, or a command carried out."""
         self._clock = clock
@@ -84,7 +84,7 @@ class ToldScheduler(Scheduler):
         error = self.fails.get("send")
         self._happen("send")
         self.sent.append(" ".join(argv))
-        if isinstance(error, RefusedError):
+        if error is not None and (isinstance(error, RefusedError) or "never arrived" in str(error)):
             raise error
         self._carry_out(argv)
         if error is not None:
