@@ -20,7 +20,7 @@ def messages(response: EventSourceResponse) -> AsyncIterator[ServerSentEvent]:
 
 
 async def next_of(stream: AsyncIterator[ServerSentEvent]) -> ServerSentEvent:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         return await anext(stream)
 
 

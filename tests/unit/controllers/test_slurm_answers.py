@@ -135,7 +135,7 @@ async def test_the_end_of_a_job_counts_when_accounting_has_it_and_its_steps(slur
     assert (await scheduler.read("2")).steps is None
     step = {**ended, "JobID": "2.0", "JobIDRaw": "2.0", "State": "CANCELLED by 1001", "End": "1795966500"}
     slurm.account({**ended, "State": "FAILED", "End": "1795966500"}, step)
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while (job := await scheduler.read("2")).steps is None:
         assert time.monotonic() < end
     assert [(each.name, each.cancelled_by) for each in job.steps] == [("0", 1001)]

@@ -78,7 +78,7 @@ async def test_a_mount_that_hangs_stops_nobody_and_takes_no_more_than_a_few_thre
 
     def hanging(where: Place) -> None:
         if "dead" in where.work_dir:
-            asyncio.run_coroutine_threadsafe(hangs.wait(), loop).result(10)
+            asyncio.run_coroutine_threadsafe(hangs.wait(), loop).result(60)
 
     monkeypatch.setattr(wish_files, "read_file", hanging)
     files = WishFiles(time_limit_s=0.05, most_threads=2)

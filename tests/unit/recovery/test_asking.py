@@ -101,14 +101,14 @@ class Server:
         return row.incident
 
     async def wait_for(self, is_so: Callable[[], bool]) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not is_so():  # noqa: ASYNC110 - what is awaited is the code's own, and rings no bell
                 await asyncio.sleep(0.005)
 
     async def kept(self) -> list[Opinion]:
         """The opinions in the history, once there is one."""
         found: list[Opinion] = []
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not found:
                 found = [item.opinion for item in await self.events() if isinstance(item, e.OpinionGiven)]
                 await asyncio.sleep(0.005)

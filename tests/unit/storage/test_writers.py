@@ -70,10 +70,10 @@ def fail(connection: Connection) -> None:
 def together(writer: Writer, *works: Callable[[Connection], Any]) -> list[Future[Any]]:
     """Submit works while the writer is kept busy, so that all of them are waiting when it comes to them."""
     go_on = threading.Event()
-    blocker = writer.submit(lambda _: go_on.wait(10))
+    blocker = writer.submit(lambda _: go_on.wait(60))
     futures = [writer.submit(work) for work in works]
     go_on.set()
-    blocker.result(10)
+    blocker.result(60)
     return futures
 
 
@@ -84,42 +84,42 @@ def stored(engine: Engine) -> list[int]:
 
 def test_what_waits_together_is_committed_together(writer: Writer, engine: Engine, commits: list[int]) -> None:
     futures = together(writer, *(put(number) for number in range(10)))
-    assert [future.result(10) for future in futures] == list(range(10))
+    assert [future.result(60) for future in futures] == list(range(10))
     assert stored(engine) == list(range(10))
     assert len(commits) == 2  # the one that kept it busy, and the ten
 
 
 def test_what_is_refused_is_rolled_back_alone(writer: Writer, engine: Engine) -> None:
     first, refused, last = together(writer, put(1), put_and_refuse, put(2))
-    assert (first.result(10), last.result(10)) == (1, 2)
+    assert (first.result(60), last.result(60)) == (1, 2)
     with pytest.raises(RefusedError):
-        refused.result(10)
+        refused.result(60)
     assert stored(engine) == [1, 2]
 
 
 def test_after_an_error_of_the_database_each_is_tried_alone(writer: Writer, engine: Engine, commits: list[int]) -> None:
     first, failed, last = together(writer, put(1), fail, put(2))
-    assert (first.result(10), last.result(10)) == (1, 2)
+    assert (first.result(60), last.result(60)) == (1, 2)
     with pytest.raises(OperationalError):
-        failed.result(10)
+        failed.result(60)
     assert stored(engine) == [1, 2]
     assert len(commits) == 3
 
 
 def test_what_nobody_waits_for_any_more_is_not_begun(writer: Writer, engine: Engine) -> None:
     go_on = threading.Event()
-    writer.submit(lambda _: go_on.wait(10))
+    writer.submit(lambda _: go_on.wait(60))
     unwanted, wanted = writer.submit(put(1)), writer.submit(put(2))
     assert unwanted.cancel()
     go_on.set()
-    assert wanted.result(10) == 2
+    assert wanted.result(60) == 2
     assert stored(engine) == [2]
 
 
 def test_the_commit_is_told_before_the_result_is_given(writer: Writer, engine: Engine) -> None:
     told: list[tuple[int, list[int]]] = []
     future = writer.submit(put(1), lambda value: told.append((value, stored(engine))))
-    assert future.result(10) == 1
+    assert future.result(60) == 1
     assert told == [(1, [1])]
 
 

@@ -46,7 +46,7 @@ def put(store: MemoryStore, text: str, node: str = "n1") -> None:
 
 async def test_new_lines_wake_who_waits(source: StoreSource, store: MemoryStore) -> None:
     put(store, "one")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         text = b""
         while text != b"one\n":
             assert await source.changed(10) == {JOB.attempt}
@@ -54,7 +54,7 @@ async def test_new_lines_wake_who_waits(source: StoreSource, store: MemoryStore)
 
 
 async def test_a_silent_attempt_is_told_of_as_its_silence_grows(source: StoreSource) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         marks: list[datetime] = []
         while len(marks) < 3:
             assert await source.changed(10) == {JOB.attempt}
@@ -68,7 +68,7 @@ async def test_a_trouble_that_nobody_thought_of_does_not_end_the_looking(
 ) -> None:
     store.failures.append(KeyError("no such thing"))  # type: ignore[arg-type]
     put(store, "one")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not (await source.read(JOB.attempt)).blocks:
             await source.changed(1)
 
