@@ -112,7 +112,7 @@ def test_its_limit_holds_although_the_controller_was_killed(tmp_path: Path) -> N
     finally:
         controller.kill()
         controller.wait()
-    assert gone(int(file.read_text()), within_s=6)
+    assert gone(int(file.read_text()), within_s=60)  # its own limit, and not the 300 s that it would sleep
 
 
 async def test_it_gets_little_of_our_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,7 +121,7 @@ async def test_it_gets_little_of_our_environment(monkeypatch: pytest.MonkeyPatch
     assert b"secret" not in out
 
 
-def gone(pid: int, within_s: float = 2) -> bool:
+def gone(pid: int, within_s: float = 30) -> bool:
     """Whether a process ends soon; a zombie has ended."""
     until = time.monotonic() + within_s
     while time.monotonic() < until:
