@@ -25,6 +25,7 @@ from relance.controlling.request_runs import RequestRuns, RequestSettings
 from relance.controlling.resumptions import Setting
 from relance.controlling.senders import Tools
 from relance.controlling.sights import Sight
+from relance.controlling.taking_back import TakingBack
 from relance.controlling.watch_marks import ReadMark, mark_in
 from relance.domain.faults import Remedy
 from relance.domain.ledgers import Decided, LetGo, Taken
@@ -78,6 +79,7 @@ class Controller:
         self._actions: Actions | None = None
         self._beginnings: Beginnings | None = None
         self._evidence: EvidenceRuns | None = None
+        self._taking_back: TakingBack | None = None
         self._requests: RequestRuns | None = None
 
     async def run(self) -> None:
@@ -122,6 +124,9 @@ class Controller:
             tools=tools,
             settings=RequestSettings(cluster=setting.cluster, holder=self._holder, allowed=self._allowed),
             standing=self.standing,
+        )
+        self._taking_back = TakingBack(
+            sight=self._sight, tools=tools, cluster=setting.cluster, is_busy=self._actions.is_busy
         )
         self._actions.resume_open()
         self._evidence.resume_open()
@@ -203,6 +208,8 @@ class Controller:
             problems.append(await self._obey(self._beginnings, order, self._lease))
         self._alarm("begin", "; ".join(problem for problem in problems if problem))
         await self._carry_out_requests(orders, self._lease)
+        if self._taking_back is not None:
+            self._alarm("exclusions", await self._taking_back.obey(orders, self.standing()))
         await self._collect_evidence(orders, self._lease)
 
     async def _carry_out_requests(self, orders: Orders, lease: HeldLease) -> None:

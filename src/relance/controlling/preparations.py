@@ -270,7 +270,7 @@ def _rearmed(scene: Scene, builder: CommandBuilder) -> _Rearmed:
     said = (
         *(words if lost else ()),
         *((f"let job {', '.join(commands)} wait for it anew if told that it waits in vain",) if commands else ()),
-        *((f"{len(left)} jobs that wait for it are left as they are",) if left else ()),
+        *((f"job {', '.join(left[:MOST])} waits for it and is left as it is",) if left else ()),
     )
     return _Rearmed(commands=tuple(commands.values()), words=said)
 

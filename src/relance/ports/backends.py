@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from relance.domain.advice import Advice, Claim, ClaimReply, Lease, StepRecord
+from relance.domain.advice import Advice, Claim, ClaimReply, Exclusion, Lease, StepRecord
 from relance.domain.collecting import EvidenceClaim, EvidenceOrder, EvidenceReport
 from relance.domain.deeds import WatchdogDeed
 from relance.domain.incidents import Action
@@ -59,6 +59,8 @@ class Orders:
     """Suspected hangs of which evidence may be collected."""
     requests: tuple[RequestOrder, ...] = ()
     """What people asked to be done to jobs and nodes, oldest first."""
+    kept_out: tuple[Exclusion, ...] | None = None
+    """The exclusions for single jobs that are in force; None: the server does not say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -88,6 +88,10 @@ class Scheduler(Protocol):
         """The command that changes a node. Raises SchedulerRefusedError where there is none."""
         ...
 
+    def exclude(self, job: JobView, nodes: tuple[str, ...]) -> Command:
+        """The command that sets a pending job's exclusions, the user's own among them, and nothing else."""
+        ...
+
     def requeue_held(self, job: JobView) -> Command:
         """The command that puts a job back in the queue so that it does not start before it is released."""
         ...

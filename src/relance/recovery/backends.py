@@ -198,6 +198,7 @@ class LocalBackend:
             acting=acting,
             evidence=tuple(evidence),
             requests=await self._requests.orders(stages, nodes, now),
+            kept_out=tuple(item for item in exclusions if item.job is not None),
         )
 
     @_answering

@@ -235,6 +235,9 @@ class MemoryCluster:
         nodes = tuple(name for name in options["exclude"].split(",") if name)
         if any(name not in self._nodes for name in nodes):
             raise RefusedError("Invalid node name specified")
+        if "start" not in options:
+            self._change(job, excluded=nodes)
+            return
         begin = now if options["start"] == "now" else datetime.fromisoformat(options["start"])
         fresh = job.pending_since is not None and now - job.pending_since < timedelta(seconds=self.timings.race_s)
         job.is_doomed = fresh and begin <= now

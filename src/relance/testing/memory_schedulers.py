@@ -144,6 +144,9 @@ class SimulatedScheduler:
         self._changes[argv] = change
         return Command(argv=argv)
 
+    def exclude(self, job: JobView, nodes: tuple[str, ...]) -> Command:
+        return Command(argv=(PROGRAM, "update", job.raw_id, f"exclude={','.join(nodes)}"))
+
     def requeue_held(self, job: JobView) -> Command:
         return Command(argv=(PROGRAM, "requeuehold", job.raw_id))
 

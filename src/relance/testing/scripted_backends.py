@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from relance.domain.advice import ActionEnd, Claim, ClaimReply, Lease, StepRecord
+from relance.domain.advice import ActionEnd, Claim, ClaimReply, Exclusion, Lease, StepRecord
 from relance.domain.collecting import EvidenceClaim, EvidenceOrder, EvidenceReport
 from relance.domain.deeds import WatchdogDeed
 from relance.domain.events import ACTION_ENDS
@@ -37,6 +37,7 @@ class ScriptedBackend:
         """Why claims are refused; empty: they are granted."""
         self.again_in_s: float | None = None
         """After how long a refused claim is worth asking again."""
+        self.kept_out: tuple[Exclusion, ...] | None = None
         self.acting: tuple[str, ...] = ()
         self.claims: list[Claim] = []
         self.steps: dict[str, StepRecord] = {}
@@ -120,6 +121,7 @@ class ScriptedBackend:
             acting=self.acting,
             evidence=evidence,
             requests=tuple(self.requests.values()),
+            kept_out=self.kept_out,
         )
 
     async def claim(self, claim: Claim) -> ClaimReply:

@@ -117,6 +117,9 @@ class FusedScheduler:
     def change_node(self, change: NodeChange) -> Command:
         return self._inner.change_node(change)
 
+    def exclude(self, job: JobView, nodes: tuple[str, ...]) -> Command:
+        return self._inner.exclude(job, nodes)
+
     def requeue_held(self, job: JobView) -> Command:
         return self._inner.requeue_held(job)
 

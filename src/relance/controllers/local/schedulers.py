@@ -118,6 +118,9 @@ class LocalScheduler:
     def change_node(self, change: NodeChange) -> Command:
         raise SchedulerRefusedError(f"node {change.node}: the simulated scheduler keeps no node out")
 
+    def exclude(self, job: JobView, nodes: tuple[str, ...]) -> Command:
+        return Command(argv=(PROGRAM, "update", job.raw_id, f"exclude={','.join(nodes)}"))
+
     def requeue_held(self, job: JobView) -> Command:
         return Command(argv=(PROGRAM, "requeuehold", job.raw_id))
 
@@ -189,6 +192,11 @@ def request_of(command: Command) -> tuple[str, dict[str, object]]:
             program == PROGRAM and raw_id.isdecimal() and dependency.startswith("dependency=")
         ):
             return "update", {"job_id": int(raw_id), "dependency": dependency.removeprefix("dependency=")}
+        case (program, "update", raw_id, exclude) if (
+            program == PROGRAM and raw_id.isdecimal() and exclude.startswith("exclude=")
+        ):
+            nodes = [name for name in exclude.removeprefix("exclude=").split(",") if name]
+            return "update", {"job_id": int(raw_id), "exclude": nodes}
         case (program, "update", raw_id, exclude, start) if (
             program == PROGRAM and raw_id.isdecimal() and exclude.startswith("exclude=") and start.startswith("start=")
         ):

@@ -43,6 +43,11 @@ def cancel(shown_id: str) -> Command:
     return Command(argv=commands.cancel(shown_id))
 
 
+def exclude(shown_id: str, nodes: tuple[str, ...]) -> Command:
+    """Set the exclusions of a pending job and leave its start time."""
+    return Command(argv=commands.update(shown_id, Change(excluded_nodes=nodes)))
+
+
 def requeue_held(shown_id: str, *, if_living: bool = False) -> Command:
     """Put a job back into the queue, where it stays until it is released."""
     return Command(argv=commands.requeue_held(shown_id, if_living=if_living))
@@ -111,6 +116,8 @@ def _read(argv: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
             return job, ()
         case ("scontrol", "update", target, "Requeue=0" | "Requeue=1") if target.startswith("JobId="):
             return target.removeprefix("JobId="), ()
+        case ("scontrol", "update", target, nodes) if target.startswith("JobId=") and nodes.startswith("ExcNodeList="):
+            return target.removeprefix("JobId="), expand(nodes.removeprefix("ExcNodeList="))
         case ("scontrol", "update", target, nodes, start, *output) if (
             target.startswith("JobId=") and nodes.startswith("ExcNodeList=") and _is_start(start) and _is_output(output)
         ):

@@ -164,6 +164,9 @@ class SlurmScheduler:
     def change_node(self, change: NodeChange) -> Command:
         return orders.change_node(change)
 
+    def exclude(self, job: JobView, nodes: tuple[str, ...]) -> Command:
+        return orders.exclude(self._shown(job), nodes)
+
     def requeue_held(self, job: JobView) -> Command:
         self._note_end(job)
         return orders.requeue_held(self._shown(job), if_living=job.state is JobState.RUNNING)
