@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -94,34 +95,47 @@ def test_it_lives_on_the_standard_library_alone() -> None:
     assert set(found.stdout.split()) - set(bare.stdout.split()) == set()
 
 
-def test_it_watches_tells_and_ends_cleanly(start: Callable[..., Started], tmp_path: Path) -> None:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
-        systemd.bind(str(tmp_path / "notify"))
-        systemd.settimeout(WAIT_S)
-        one = start(NOTIFY_SOCKET=str(tmp_path / "notify"), WATCHDOG_USEC="30000000")
-        assert systemd.recv(100) == b"READY=1"
-        assert systemd.recv(100) == b"WATCHDOG=1"
-        until((tmp_path / "relance.prom").exists)
-        mark = read_mark((tmp_path / MARK_FILE).read_text())
-        assert mark is not None
-        assert any("Unable to contact" in text for text in mark.alarms)
-        address = next(line["address"] for line in one.said if line["event"] == "listening")
-        with urllib.request.urlopen(f"http://{address}/metrics", timeout=WAIT_S) as page:
-            assert b'relance_watchdog_alarm{cluster="alpha",subject="scheduler"} 1' in page.read()
-        with urllib.request.urlopen(f"http://{address}/healthz", timeout=WAIT_S) as page:
-            assert page.status == 200
-        with pytest.raises(urllib.error.HTTPError, match="404"):
-            urllib.request.urlopen(f"http://{address}/other", timeout=WAIT_S)
-        two = start()
-        assert two.process.wait(WAIT_S) == 1
-        assert "another watchdog has" in two.errors.read_text()
-        os.kill(one.process.pid, signal.SIGSTOP)
-        os.kill(one.process.pid, signal.SIGCONT)
-        assert one.end() == 0
-        heard = [systemd.recv(100)]
-        while heard[-1] == b"WATCHDOG=1":
-            heard.append(systemd.recv(100))
-        assert heard[-1] == b"STOPPING=1"
+@pytest.fixture
+def systemd(tmp_path: Path) -> Iterator[list[bytes]]:
+    """What is said to systemd, which listens at `notify`."""
+    heard: list[bytes] = []
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
+        listening.bind(str(tmp_path / "notify"))
+
+        def listen() -> None:
+            while word := listening.recv(100):
+                heard.append(word)
+
+        thread = threading.Thread(target=listen)
+        thread.start()
+        yield heard
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ending:
+            ending.sendto(b"", str(tmp_path / "notify"))
+        thread.join(WAIT_S)
+
+
+def test_it_watches_tells_and_ends_cleanly(start: Callable[..., Started], systemd: list[bytes], tmp_path: Path) -> None:
+    one = start(NOTIFY_SOCKET=str(tmp_path / "notify"), WATCHDOG_USEC="30000000")
+    until(lambda: b"WATCHDOG=1" in systemd)
+    assert systemd[0] == b"READY=1"
+    until((tmp_path / "relance.prom").exists)
+    mark = read_mark((tmp_path / MARK_FILE).read_text())
+    assert mark is not None
+    assert any("Unable to contact" in text for text in mark.alarms)
+    address = next(line["address"] for line in one.said if line["event"] == "listening")
+    with urllib.request.urlopen(f"http://{address}/metrics", timeout=WAIT_S) as page:
+        assert b'relance_watchdog_alarm{cluster="alpha",subject="scheduler"} 1' in page.read()
+    with urllib.request.urlopen(f"http://{address}/healthz", timeout=WAIT_S) as page:
+        assert page.status == 200
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        urllib.request.urlopen(f"http://{address}/other", timeout=WAIT_S)
+    two = start()
+    assert two.process.wait(WAIT_S) == 1
+    assert "another watchdog has" in two.errors.read_text()
+    os.kill(one.process.pid, signal.SIGSTOP)
+    os.kill(one.process.pid, signal.SIGCONT)
+    assert one.end() == 0
+    until(lambda: systemd[-1] == b"STOPPING=1")
     assert [line["event"] for line in one.said if line["event"] in ("started", "ended")] == ["started", "ended"]
 
 
