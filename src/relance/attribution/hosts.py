@@ -88,6 +88,11 @@ def is_planned(view: NodeView) -> bool:
     return view.state is NodeState.MAINTENANCE or view.set_by not in _AUTOMATIC
 
 
+def is_expected(view: NodeView, case: CaseFile) -> bool:
+    """Whether what the scheduler shows of a node is no evidence: a plan, or our own act, explains it."""
+    return is_planned(view) or view.name in case.expected
+
+
 def _of_row(clue: Clue, case: CaseFile, clues: tuple[Clue, ...], orders: Iterable[Clue]) -> Explanation:
     group = alike(clue, clues)
     domain, symptom = clue.hit.domain, clue.hit.symptom
@@ -151,7 +156,7 @@ def _of_state(view: NodeView, case: CaseFile) -> Explanation:
 
 def _is_lost(view: NodeView, case: CaseFile) -> bool:
     """Whether the scheduler lost a node of this attempt while it ran, without anybody's plan."""
-    if view.name not in case.nodes or view.state not in _BROKEN or is_planned(view):
+    if view.name not in case.nodes or view.state not in _BROKEN or is_expected(view, case):
         return False
     known = any(pattern.search(view.reason) for pattern, _, _ in _REASONS)
     if view.state is NodeState.DRAINED and not known:

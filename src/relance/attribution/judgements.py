@@ -63,6 +63,7 @@ def attribute(case: CaseFile) -> Verdict:
         evidence=evidence_of(best, ranked[1:], clues),
         runner_up=_runner_up(ranked),
         gaps=missing,
+        not_counted=sentences.not_counted(case),
         proven_death=death_is_proven(case),
         restart_limit_without_progress=prescription.limit,
         confirmable=prescription.confirmable,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from relance.attribution.clues import Clue
-from relance.attribution.hosts import is_planned
+from relance.attribution.hosts import is_expected
 from relance.attribution.symptoms import IN_JOB_RESTARTS, IN_JOB_RESTARTS_OVER
 from relance.domain.findings import Certainty, Finding, FindingKind, Sign
 from relance.domain.stages import EndRunning
@@ -27,7 +27,7 @@ def proof_of(case: CaseFile) -> Proof | None:
     found = [
         *_node_lost(case),
         *_by_sign(case.findings, Sign.PROCESS_DEATH, EndRunning.DEAD_RANK),
-        *_hangs(case.findings),
+        *_hangs(case),
     ]
     return found[0] if found else None
 
@@ -62,7 +62,7 @@ def _node_lost(case: CaseFile) -> list[Proof]:
     lost = [
         Proof(kind=EndRunning.NODE_LOST, at=view.since or case.as_of)
         for view in case.node_views
-        if view.name in case.nodes and view.state is NodeState.DOWN and not is_planned(view)
+        if view.name in case.nodes and view.state is NodeState.DOWN and not is_expected(view, case)
     ]
     return lost[:1] if lost else _by_sign(case.findings, Sign.NODE_DOWN, EndRunning.NODE_LOST)
 
@@ -76,10 +76,23 @@ def _by_sign(findings: tuple[Finding, ...], sign: Sign, kind: EndRunning) -> lis
     ][:1]
 
 
-def _hangs(findings: tuple[Finding, ...]) -> list[Proof]:
-    """A hang is proven when it is confirmed: what was saved after its last step and before does not deny it."""
+def _hangs(case: CaseFile) -> list[Proof]:
+    """A hang is proven when it is confirmed: what was saved after its last step and before does not deny it.
+
+    That a node fell silent confirms nothing where a plan, or our own act, explains it.
+    """
+    expected = frozenset(view.name for view in case.node_views if is_expected(view, case))
     return [
         Proof(kind=EndRunning.HANG, at=finding.progress.as_of if finding.progress else finding.symptom_at)
-        for finding in findings
+        for finding in case.findings
         if finding.kind is FindingKind.HANG and finding.certainty is Certainty.CONFIRMED
+        if not _rests_on(finding, expected)
     ][:1]
+
+
+def _rests_on(finding: Finding, expected: frozenset[str]) -> bool:
+    """Whether a hang is confirmed by the silence of nodes alone of which silence is expected."""
+    if not finding.signs or not finding.signs <= {Sign.NODE_SILENT}:
+        return False
+    silent = frozenset(odd.node for odd in finding.odd)
+    return bool(expected & silent) if silent else bool(expected)

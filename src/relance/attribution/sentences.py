@@ -65,6 +65,11 @@ def gaps(case: CaseFile) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
+def not_counted(case: CaseFile) -> tuple[str, ...]:
+    """What nodes of the attempt show that is no evidence against them."""
+    return tuple(f"{node}: {words}" for node, words in sorted(case.expected.items()) if node in case.nodes)
+
+
 def _shown(verdict: Verdict) -> str:
     """The exception and the frame of the job's own code, where a traceback shows them."""
     first = verdict.evidence[0] if verdict.evidence else None

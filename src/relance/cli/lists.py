@@ -129,7 +129,7 @@ def nodes(ask: Asking, /, cluster: str | None, every: bool) -> None:  # noqa: FB
                 row.node,
                 row.cluster,
                 shown(row.state.value, tone(row.state)),
-                row.reason or "-",
+                "; ".join(text for text in (row.reason, row.expected) if text) or "-",
                 ", ".join(row.jobs) or "-",
                 "; ".join(
                     f"{'for job ' + item.job.split('/')[1] if item.job else 'for all'}"

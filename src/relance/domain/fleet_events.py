@@ -23,6 +23,8 @@ class NodeChanged:
     reason: str
     set_by: str | None
     at: datetime
+    ours: str = ""
+    """Which act of ours brought it there, in words; empty: none did, as far as is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -103,6 +103,8 @@ class NodeRecord:
     reason: str = ""
     set_by: str | None = None
     since: datetime | None = None
+    ours: str = ""
+    """Which act of ours brought it into this state, in words; empty: none did."""
     suspicions: tuple[tuple[Suspect, datetime, str], ...] = ()
     """Suspicion, when, incident id; the newest 50."""
     exclusions: tuple[Exclusion, ...] = ()
@@ -282,7 +284,9 @@ def _with_attempt(record: JobRecord, key: AttemptKey, **changes: object) -> JobR
 def _apply_node(record: NodeRecord, event: e.NodeEvent) -> NodeRecord:
     match event:
         case e.NodeChanged():
-            return replace(record, state=event.state, reason=event.reason, set_by=event.set_by, since=event.at)
+            return replace(
+                record, state=event.state, reason=event.reason, set_by=event.set_by, since=event.at, ours=event.ours
+            )
         case e.NodeSuspected():
             entry = (event.suspect, event.at, event.incident_id)
             return replace(record, suspicions=(*record.suspicions[-49:], entry))

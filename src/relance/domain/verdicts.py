@@ -103,6 +103,8 @@ class Verdict:
     basis: Basis | None = None
     """What the confidence rests on; None in verdicts of older releases."""
     gaps: tuple[str, ...] = ()
+    not_counted: tuple[str, ...] = ()
+    """What nodes show that is no evidence against them, because our own act or somebody's plan explains it."""
     proven_death: bool = False
     restart_limit_without_progress: int | None = None
     """How many restarts this remedy allows without progress; None: the site's limit (design 7: once, unknown)."""
@@ -200,6 +202,8 @@ class CaseFile:
     signs: tuple[RuleHit, ...] = ()
     """Hits that no detector reports: of collective traces, metrics, and notes beside the logs."""
     presence: Presence | None = None
+    expected: Mapping[str, str] = field(default_factory=dict)
+    """Nodes of which what they show is no evidence, each with the sentence that says why."""
     addresses: Mapping[str, str] = field(default_factory=dict)
     """The node that an address is, where a list of hosts says so."""
     course: Course = field(default_factory=Course)

@@ -256,6 +256,10 @@ class SchedulerFacts:
     """A requeued job starts by itself after this long; it is our window (slurm.md 2)."""
     kills_dependents: bool = False
     """Whether a job is cancelled at once when what it waits for can never be met: no restart can save it then."""
+    kill_wait_s: float = 30.0
+    """Between the first and the last signal to processes that are to end (Slurm's default)."""
+    unkillable_s: float = 60.0
+    """A node whose processes do not end within this long after the last signal is drained (Slurm's default)."""
     may_act: bool = False
     """Whether this controller's account has the rights to requeue other users' jobs."""
     lacks: tuple[str, ...] = ()

@@ -20,6 +20,7 @@ from relance.domain.stages import Stage
 from relance.domain.verdicts import Opinion, Verdict
 from relance.domain.views import JobState
 from relance.policy import RENEW_BEFORE, Question, decide, same_decision
+from relance.recovery.footprints import expected_nodes
 from relance.recovery.ordering import job_stage
 from relance.recovery.outside import outside_events
 from relance.recovery.situations import Situation, case_file, earlier_attempts, fleet_view
@@ -67,7 +68,10 @@ def _applied(record: JobRecord, event: e.JobEvent) -> JobRecord:
 
 def _outside(situation: Situation, record: JobRecord) -> tuple[e.JobEvent, ...]:
     incident = record.open_incident
-    return outside_events(record, incident, situation.view, situation.report) if incident is not None else ()
+    if incident is None:
+        return ()
+    expected = expected_nodes(situation.nodes)
+    return outside_events(record, incident, situation.view, situation.report, expected)
 
 
 def _next(situation: Situation, record: JobRecord, incident: Incident) -> tuple[tuple[e.JobEvent, ...], Advice | None]:

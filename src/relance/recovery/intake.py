@@ -120,8 +120,13 @@ def finding_events(record: JobRecord, findings: tuple[Finding, ...], now: dateti
     return tuple(found)
 
 
-def node_events(cluster: str, record: NodeRecord, view: NodeView, now: datetime) -> tuple[e.NodeEvent, ...]:
-    """What a fresh look at a node adds to its stream: only a change of state, never work coming and going."""
+def node_events(
+    cluster: str, record: NodeRecord, view: NodeView, now: datetime, ours: str = ""
+) -> tuple[e.NodeEvent, ...]:
+    """What a fresh look at a node adds to its stream: only a change of state, never work coming and going.
+
+    `ours` says which act of ours brought it there, if one did.
+    """
     calm = {NodeState.IDLE, NodeState.ALLOCATED}
     same = record.state is view.state or {record.state, view.state} <= calm
     if same and (record.reason == view.reason or view.state in calm):
@@ -136,6 +141,7 @@ def node_events(cluster: str, record: NodeRecord, view: NodeView, now: datetime)
             reason=view.reason,
             set_by=view.set_by,
             at=view.since or now,
+            ours=ours,
         ),
     )
 

@@ -5,6 +5,7 @@ Recorded for the later comparison with what we advised (design 4); each thing on
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 
 from relance.domain import events as e
@@ -12,17 +13,25 @@ from relance.domain.incidents import Incident
 from relance.domain.records import JobRecord
 from relance.domain.twins import twins
 from relance.domain.views import ClusterReport, JobView, NodeState, NodeView
+from relance.recovery.footprints import is_ours
 
 _TAKEN_OUT = {NodeState.DRAINED: "drain", NodeState.MAINTENANCE: "maintenance"}
 
 
 def outside_events(
-    record: JobRecord, incident: Incident, view: JobView | None, report: ClusterReport | None
+    record: JobRecord,
+    incident: Incident,
+    view: JobView | None,
+    report: ClusterReport | None,
+    expected: Mapping[str, str] | None = None,
 ) -> tuple[e.JobEvent, ...]:
-    """What a look shows that people did, and that the job's record does not know yet."""
+    """What a look shows that people did, and that the job's record does not know yet.
+
+    `expected` are nodes that are out because of us.
+    """
     if report is None:
         return ()
-    found = (*_copies(record, incident, view, report), *_nodes(record, incident, report))
+    found = (*_copies(record, incident, view, report), *_nodes(record, incident, report, expected or {}))
     return tuple(event for event in found if f"{event.change}: {event.detail}" not in record.outside)
 
 
@@ -40,7 +49,9 @@ def _copies(
     )
 
 
-def _nodes(record: JobRecord, incident: Incident, report: ClusterReport) -> tuple[e.OutsideChangeSeen, ...]:
+def _nodes(
+    record: JobRecord, incident: Incident, report: ClusterReport, expected: Mapping[str, str]
+) -> tuple[e.OutsideChangeSeen, ...]:
     """The nodes of the attempt that a person took out since it began."""
     attempt = record.attempt(incident.attempt)
     if attempt is None or attempt.started_at is None:
@@ -50,7 +61,7 @@ def _nodes(record: JobRecord, incident: Incident, report: ClusterReport) -> tupl
         _seen(record, _TAKEN_OUT[node.state], f"node {node.name}: {node.reason or 'no reason given'}",
               node.set_by, node.since)
         for node in report.nodes
-        if node.name in attempt.nodes and _was_taken_out(node, began)
+        if node.name in attempt.nodes and _was_taken_out(node, began) and not is_ours(node, expected)
     )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from relance.domain.views import ClusterReport, JobState, JobView, NodeState, No
 from relance.ports.backends import BackendUnavailableError
 from relance.ports.clocks import Clock
 from relance.ports.histories import Append, ConflictError, History, HistoryError
+from relance.recovery.footprints import expected_words, is_unkilled, of_our_ending, reach
 from relance.recovery.intake import finding_events, job_events, node_events, node_lost_finding, row_key
 from relance.recovery.live import Live
 from relance.recovery.loop import Loop
@@ -159,7 +160,7 @@ class Reporting:
             assert isinstance(record, JobRecord)  # noqa: S101 - the stream's kind says so
             events = job_events(record, view, report.past, progress, now)
             if view.state is JobState.RUNNING:
-                lost = [node for node in report.nodes if node.name in view.nodes and _is_lost(node)]
+                lost = [node for node in report.nodes if node.name in view.nodes and await self._is_lost(report, node)]
                 findings = tuple(node_lost_finding(attempt, node, progress, now) for node in lost)
                 events += finding_events(record, findings, now)
             if not events:
@@ -223,7 +224,8 @@ class Reporting:
             stream = Stream.of_node(report.cluster, view.name)
             snapshot = await self._history.load(stream)
             assert isinstance(snapshot.record, NodeRecord)  # noqa: S101 - the stream's kind says so
-            events = node_events(report.cluster, snapshot.record, view, now)
+            ours = await self._ours(report, view)
+            events = node_events(report.cluster, snapshot.record, view, now, ours)
             if events:
                 batch = Append(stream=stream, expected_version=snapshot.version, events=events, keep_wake=True)
                 try:
@@ -235,14 +237,24 @@ class Reporting:
             changed = True
         return changed
 
+    async def _ours(self, report: ClusterReport, view: NodeView) -> str:
+        """Which act of ours drained a node, in words; empty: none did, as far as is known."""
+        if not is_unkilled(view) or view.since is None:
+            return ""
+        within = reach(report.facts)
+        records = await self._history.jobs(report.cluster, limit=5000, changed_since=view.since - within)
+        return of_our_ending(view, records, within)
+
+    async def _is_lost(self, report: ClusterReport, node: NodeView) -> bool:
+        """Whether the scheduler lost a node that nobody had taken out: of a planned one silence is no sign."""
+        if node.state is not NodeState.DOWN or is_planned(node):
+            return False
+        record = (await self._history.load(Stream.of_node(report.cluster, node.name))).record
+        return not (isinstance(record, NodeRecord) and expected_words(record))
+
     async def _keep(self, report: ClusterReport, now: datetime, *, changed: bool) -> None:
         """Store the look for readers after a restart: when something changed, and now and then."""
         kept = self._kept_at.get(report.cluster)
         if changed or kept is None or now - kept >= _KEEP_EVERY or now < kept:
             await self._history.put_report(report, now)
             self._kept_at[report.cluster] = now
-
-
-def _is_lost(node: NodeView) -> bool:
-    """Whether the scheduler lost a node that nobody had taken out: of a planned one silence is no sign."""
-    return node.state is NodeState.DOWN and not is_planned(node)

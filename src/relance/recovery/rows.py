@@ -135,6 +135,8 @@ class NodeRow:
     exclusions: tuple[Exclusion, ...]
     suspicions: tuple[tuple[Suspect, datetime, str], ...]
     """Suspicion, when, incident id; oldest first."""
+    expected: str = ""
+    """Why its state is no evidence against it: our own act explains it. Empty: nothing does."""
     requests: tuple[RequestRecord, ...] = ()
     """What people asked about it that is open or in force."""
 

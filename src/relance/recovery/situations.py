@@ -24,6 +24,7 @@ from relance.domain.views import ClusterReport, JobState, JobView
 from relance.ports.histories import IncidentRow
 from relance.recovery.assigning import rank_to_node, view_of
 from relance.recovery.collecting import collected_hits
+from relance.recovery.footprints import expected_nodes
 from relance.recovery.queues import RestartQueue
 from relance.recovery.sites import ClusterRules
 from relance.recovery.storms import file_systems_of
@@ -140,6 +141,7 @@ def case_file(situation: Situation, record: JobRecord, incident: Incident) -> Ca
         coverage=situation.coverage,
         progress=situation.progress.get(incident.attempt),
         signs=collected_hits(record, incident.attempt, situation.progress.get(incident.attempt)),
+        expected=expected_nodes(node for node in situation.nodes if node.node in nodes),
     )
 
 

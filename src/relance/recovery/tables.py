@@ -13,6 +13,7 @@ from relance.domain.views import ClusterReport, NodeState, NodeView
 from relance.ports.histories import IncidentRow
 from relance.recovery import wordings
 from relance.recovery.answers import JobFacts, headline, next_of
+from relance.recovery.footprints import expected_words
 from relance.recovery.gatings import closed, waits_for, why_not_approvable
 from relance.recovery.rows import AdviceRow, HistoryRow, IncidentItem, JobRow, NodeRow, StageRow, StormRow
 from relance.recovery.tellings import told
@@ -146,6 +147,7 @@ def _node_row(record: NodeRecord, seen: tuple[ClusterReport, NodeView] | None, j
         jobs=jobs,
         exclusions=record.exclusions,
         suspicions=record.suspicions,
+        expected=expected_words(record),
         requests=tuple(item for item in record.requests if item.is_open or item is record.kept_out_by),
     )
 

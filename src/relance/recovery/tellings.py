@@ -269,7 +269,8 @@ def _node(event: e.NodeEvent) -> Telling:
             return _request(event)
         case e.NodeChanged():
             title = f"Node {event.node} is {event.state.value}"
-            return Telling(title=title, detail=event.reason, at=event.at, who=event.set_by or "")
+            detail = "; ".join(part for part in (event.reason, event.ours) if part)
+            return Telling(title=title, detail=detail, at=event.at, who=event.set_by or "")
         case e.NodeSuspected():
             title = f"Node {event.node} is suspected ({event.suspect.strength.value})"
             return Telling(title=title, detail=event.suspect.reason, at=event.at)

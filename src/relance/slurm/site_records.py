@@ -72,6 +72,7 @@ class ControlFacts:
     requeue_exit: str | None = None
     requeue_exit_hold: str | None = None
     kill_wait_s: int | None = None
+    unkillable_s: int | None = None
     private_data: tuple[str, ...] = ()
     preempt_mode: str | None = None
     preempt_type: str | None = None

@@ -7,7 +7,7 @@ import pytest
 
 from relance.attribution import attribute, faults_sentence
 from relance.domain.faults import FaultDomain, Remedy, RestartHint, Role, Scope, SuspectKind
-from relance.domain.findings import Certainty, Coverage, FindingKind, RuleHit, Sight, Sign
+from relance.domain.findings import Certainty, Coverage, FindingKind, OddNode, RuleHit, Sight, Sign
 from relance.domain.stages import EndRunning
 from relance.domain.verdicts import CaseFile, FleetSign, Presence, Strength, Suspect, Verdict
 from relance.domain.views import JobState, NodeState, StepView
@@ -254,6 +254,18 @@ SITUATIONS: dict[str, tuple[CaseFile, FaultDomain, str, Remedy, tuple[str, ...]]
     ),
     "a node that a person took down is no sign": (
         case(timeout(160, 0), node_views=(down("n4", "new disks", set_by="olga"),)),
+        FaultDomain.UNKNOWN, "collective_timeout", Remedy.RESTART, (),
+    ),
+    "nor is a node that Slurm drained because of our own restart": (
+        case(
+            timeout(160, 0),
+            node_views=(down("n4", "Kill task failed", state=NodeState.DRAINED, set_by="root"),),
+            expected={"n4": "our own restart of job 9"},
+        ),
+        FaultDomain.UNKNOWN, "collective_timeout", Remedy.RESTART, (),
+    ),
+    "nor is one that is lost while we keep it out": (
+        case(timeout(160, 0), node_views=(down("n4"),), expected={"n4": "relance keeps it out for olga"}),
         FaultDomain.UNKNOWN, "collective_timeout", Remedy.RESTART, (),
     ),
     "nor is planned maintenance": (
@@ -611,6 +623,25 @@ def test_a_hang_is_proven_from_its_confirmation_on() -> None:
     """A checkpoint may have been saved between the last step and then."""
     hang = finding(kind=FindingKind.HANG, symptom="hang", progress=trained_until(100))
     assert attribute(case(job=RUNNING, findings=(hang,))).proof_at == at(300)
+
+
+def test_a_hang_that_silence_alone_confirms_is_no_proof_where_silence_is_expected() -> None:
+    odd = (OddNode(node="n4", by=frozenset({Sign.NODE_SILENT})),)
+    hang = finding(kind=FindingKind.HANG, symptom="hang", signs=frozenset({Sign.NODE_SILENT}), odd=odd)
+    told = case(job=RUNNING, findings=(hang,))
+    assert attribute(told).proof is EndRunning.HANG
+    for state, set_by in ((NodeState.MAINTENANCE, None), (NodeState.DRAINED, "olga")):
+        view = down("n4", "new disks", state=state, set_by=set_by)
+        assert attribute(replace(told, node_views=(view,))).proof is None
+        assert attribute(replace(told, node_views=(replace(view, name="n1"),))).proof is EndRunning.HANG
+    both = replace(hang, signs=hang.signs | {Sign.DEVICE})
+    planned = (down("n4", state=NodeState.MAINTENANCE),)
+    assert attribute(case(job=RUNNING, findings=(both,), node_views=planned)).proof is EndRunning.HANG
+
+
+def test_what_is_expected_of_a_node_is_said_and_not_counted() -> None:
+    verdict = attribute(case(timeout(160, 0), expected={"n4": "our own restart", "n99": "not of this attempt"}))
+    assert verdict.not_counted == ("n4: our own restart",)
 
 
 def test_a_death_and_a_lost_node_are_proofs_with_their_times() -> None:

@@ -191,6 +191,8 @@ def facts_of(control: ControlFacts, rights: Rights) -> SchedulerFacts:
         min_job_age_s=300.0 if age_s is None else float(age_s) or _FOREVER_S,
         # One second more than the credential lives (seen: 121 s).
         requeue_delay_s=1.0 + window_s(control),
+        kill_wait_s=30.0 if control.kill_wait_s is None else float(control.kill_wait_s),
+        unkillable_s=60.0 if control.unkillable_s is None else float(control.unkillable_s),
         kills_dependents=kills_dependents(control),
         may_act=rights.may_act_everywhere or bool(rights.coordinates),
         lacks=tuple(f"{item.text}; {item.remedy}" if item.remedy else item.text for item in lacking),

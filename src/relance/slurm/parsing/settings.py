@@ -40,7 +40,8 @@ def parse_settings(output: bytes) -> ControlFacts:
         cred_expire_s=int(cred_expire[1]) if cred_expire else None,
         requeue_exit=values.shown_text(shown.get("RequeueExit", "")),
         requeue_exit_hold=values.shown_text(shown.get("RequeueExitHold", "")),
-        kill_wait_s=_kill_wait_s(shown.get("KillWait", "")),
+        kill_wait_s=_seconds_or_none(shown.get("KillWait", ""), "KillWait"),
+        unkillable_s=_seconds_or_none(shown.get("UnkillableStepTimeout", ""), "UnkillableStepTimeout"),
         private_data=_words(shown, "PrivateData"),
         preempt_mode=values.shown_text(shown.get("PreemptMode", "")),
         preempt_type=values.shown_text(shown.get("PreemptType", "")),
@@ -97,10 +98,10 @@ def _seconds(shown: str, what: str) -> int | None:
     return int(match[1]) * (60 if match[2] == "min" else 1)
 
 
-def _kill_wait_s(shown: str) -> int | None:
-    """A setting that nothing rests on: None also where it cannot be read."""
+def _seconds_or_none(shown: str, what: str) -> int | None:
+    """A setting that has a default to fall back on: None also where it cannot be read."""
     try:
-        return _seconds(shown, "KillWait")
+        return _seconds(shown, what)
     except UnreadableError:
         return None
 
