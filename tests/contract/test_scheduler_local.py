@@ -83,7 +83,7 @@ class TestLocalScheduler(SchedulerContract, RequestContract):
     [
         (),
         ("relance-local",),
-        ("relance-local", "requeuehold", "17"),
+        ("relance-local", "requeuehold", "17", "18"),
         ("relance-local", "requeue", "17", "18"),
         ("relance-local", "requeue", "17; rm"),
         ("relance-local", "update", "17", "start=now"),

@@ -53,10 +53,13 @@ def test_who_waits_in_vain_for_this_job(world: World, dependency: str, reason: s
     assert dependents(parent, [replace(other, state=JobState.CANCELLED)]) == ()
 
 
-async def chain(world: World, **fields: object) -> tuple[JobView, str, str]:
+NO_WISH = Wish()
+
+
+async def chain(world: World, wish: Wish = NO_WISH) -> tuple[JobView, str, str]:
     """A job that failed, one that waits for it, and one that waits for that one."""
     job = await world.failed_job()
-    second = world.cluster.submit("second", nodes=1, dependency=f"afterok:{job.raw_id}", **fields)
+    second = world.cluster.submit("second", nodes=1, dependency=f"afterok:{job.raw_id}", wish=wish)
     third = world.cluster.submit("third", nodes=1, dependency=f"afterok:{second}")
     assert world.cluster.job(second).reason == NEVER
     world.backend.give(world.order(world.advice(job)))

@@ -109,6 +109,8 @@ def test_it_is_left_alone_where_we_may_not_or_do_not_know(world: World, what: st
                 (world.folder / "STOP").touch()
             case "changed":
                 world.cluster.change(waiting.raw_id, excluded=("node006", waiting.excluded[1], "node005"))
+            case _:
+                assert what == "not told"
         before = world.cluster.job(waiting.raw_id).excluded
         await world.run(90)
         assert world.cluster.job(waiting.raw_id).excluded == before
