@@ -78,7 +78,8 @@ def without_keeping_out(known: tuple[RequestRecord, ...], by: str, at: datetime)
 
 def _ended(known: tuple[RequestRecord, ...], event: RequestEnded) -> tuple[RequestRecord, ...]:
     ended = next((item for item in known if item.request.id == event.request_id), None)
-    if ended is None or not (ended.is_open or ended.end is ActionEnd.UNKNOWN):
+    # What looked undone may show after all: a command may arrive late. What was done is settled.
+    if ended is None or ended.end is ActionEnd.SUCCEEDED:
         return known
     undone = ended.request.undoes if event.end is ActionEnd.SUCCEEDED else ""
     return tuple(

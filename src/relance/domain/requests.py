@@ -184,10 +184,7 @@ def asker_of(requests: tuple[RequestRecord, ...], verb: RequestVerb, restart_cou
     done = (
         item.request.by
         for item in reversed(requests)
-        if item.request.verb is verb
-        and item.request.restart_count == restart_count
-        and item.started_at is not None
-        and item.end in (None, ActionEnd.SUCCEEDED, ActionEnd.UNKNOWN)
+        if item.request.verb is verb and item.request.restart_count == restart_count and item.started_at is not None
     )
     return next(done, None)
 

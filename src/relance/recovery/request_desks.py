@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from relance.domain import events as e
 from relance.domain.advice import ClaimReply, Lease
@@ -19,6 +19,7 @@ from relance.recovery.request_rules import (
     Ground,
     ended,
     job_against,
+    needs_a_look,
     node_against,
     node_duties,
     node_outcome,
@@ -28,6 +29,8 @@ from relance.recovery.request_rules import (
 from relance.recovery.sites import Site
 
 _TRIES = 20
+_OPEN_FOR = timedelta(days=2)
+"""What was asked before that is settled or void; a controller that comes back later tells itself of what it began."""
 
 
 class RequestDesk:
@@ -51,7 +54,7 @@ class RequestDesk:
         ground = self._ground(stages, now)
         found: list[RequestOrder] = []
         for node in nodes:
-            if node.requests:
+            if needs_a_look(node, now):
                 found += await self._of_node(Stream.of_node(node.cluster, node.node), ground)
         for job in await self._open_jobs(stages.cluster):
             found += await self._of_job(job, ground)
@@ -167,7 +170,8 @@ class RequestDesk:
 
     async def _open_jobs(self, cluster: str) -> tuple[JobKey, ...]:
         if cluster not in self._jobs:
-            records = await self._history.jobs(cluster, limit=100_000)
+            since = self._clock.now() - _OPEN_FOR
+            records = await self._history.jobs(cluster, limit=100_000, changed_since=since)
             self._jobs[cluster] = {item.job for item in records if any(each.is_open for each in item.requests)}
         known = self._jobs[cluster]
         new = {job for job in self._heard if job.cluster == cluster}

@@ -136,7 +136,9 @@ def node_outcome(request: Request, end: ActionEnd, reason: str, at: datetime) ->
 def node_duties(record: NodeRecord, report: ClusterReport | None, ground: Ground) -> tuple[e.NodeEvent, ...]:
     """What is due on a node: what ran out, what somebody else undid, and the return that Relance itself asks for."""
     kept, now = record.kept_out_by, ground.now
-    if kept is None or kept.ended_at is None:
+    if kept is None:
+        return _shown_after_all(record, report, now)
+    if kept.ended_at is None:
         return ()
     request = kept.request
     is_over = request.until is not None and request.until <= now
@@ -169,6 +171,37 @@ def return_of(kept: RequestRecord, by: str, reason: str, now: datetime) -> Reque
     )
 
 
+def needs_a_look(record: NodeRecord, now: datetime) -> bool:
+    """Whether something about requests on a node may be due: one is open or in force, or may show after all."""
+    return record.kept_out_by is not None or any(item.is_open or _may_show(item, now) for item in record.requests)
+
+
+def _may_show(item: RequestRecord, now: datetime) -> bool:
+    """Whether a command that was sent, and is not known to be done, may have kept the node out after all."""
+    until = item.request.until
+    is_doubtful = item.started_at is not None and item.end not in (None, ActionEnd.SUCCEEDED)
+    return item.request.verb.keeps_out and is_doubtful and until is not None and now < until
+
+
+def _shown_after_all(record: NodeRecord, report: ClusterReport | None, now: datetime) -> tuple[e.NodeEvent, ...]:
+    """Nobody may be kept out by us without the history knowing: a command may arrive long after it was given up."""
+    for item in record.requests:
+        request, since = item.request, item.ended_at
+        if report is None or since is None or not _may_show(item, now):
+            continue
+        if report.as_of > since and _stands(request, report):
+            return node_outcome(request, ActionEnd.SUCCEEDED, "it shows after all", now)
+    return ()
+
+
+def _stands(request: Request, report: ClusterReport) -> bool:
+    """Whether a look shows the very reservation, or the very reason."""
+    if request.verb is RequestVerb.QUARANTINE:
+        return any(window.name == request.mark and request.node in window.nodes for window in report.windows)
+    view = node_view(report, request.node)
+    return view is not None and view.reason == request.mark
+
+
 def _may_ask_again(record: NodeRecord, now: datetime) -> bool:
     returns = [item for item in record.requests if item.request.verb is RequestVerb.RETURN]
     if not returns:
@@ -182,8 +215,11 @@ def _undone_by(request: Request, report: ClusterReport | None, since: datetime) 
     if report is None or not report.complete or not report.nodes or report.as_of - since < _SEEN_AFTER:
         return None
     if request.verb is RequestVerb.QUARANTINE:
-        stands = any(window.name == request.mark and request.node in window.nodes for window in report.windows)
-        return None if stands else ("somebody else", f"the reservation {request.mark} is not there any more")
+        return (
+            None
+            if _stands(request, report)
+            else ("somebody else", f"the reservation {request.mark} is not there any more")
+        )
     view = node_view(report, request.node)
     if view is None or view.state is NodeState.UNKNOWN or view.reason == request.mark:
         return None

@@ -340,3 +340,18 @@ async def test_hard_evidence_against_a_node_shows_the_ready_command_and_nothing_
     ready = "relance node quarantine n1 --for 24h --reason 'Xid 79'"
     assert story.by_hand == ((ready,) if allowed else ())
     assert await orders(made) == ()
+
+
+async def test_a_quarantine_that_shows_after_all_is_known_and_can_be_returned() -> None:
+    made = await made_at()
+    late = await keep_out(made)
+    await carried_out(made, late, ActionEnd.FAILED, "no answer, and nothing of it shows after 15 s")
+    made.clock.advance(30)
+    now = made.clock.now()
+    window = Window(name=late.mark, starts_at=now, ends_at=now + timedelta(days=1), nodes=("n0",), is_maintenance=True)
+    look(made, replace(made.live.reports["alpha"], windows=(window,)))
+    await orders(made)
+    kept = (await node(made)).kept_out_by
+    assert kept is not None
+    assert (kept.request.id, kept.reason) == (late.id, "it shows after all")
+    assert (await keep_out(made, RequestVerb.RETURN)).mark == late.mark
