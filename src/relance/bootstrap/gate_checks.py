@@ -9,7 +9,9 @@ from relance.bootstrap.sites import rules_of, zone_of
 from relance.bootstrap.states import StateFolder
 from relance.config import ClusterSettings, Settings
 from relance.controlling.ledger import STOP_NAME
+from relance.controlling.watch_marks import mark_in
 from relance.domain.quiet_hours import QuietHours, quiet_now
+from relance.domain.watchdogs import why_not_watching
 from relance.recovery.sites import ClusterRules
 
 
@@ -38,6 +40,7 @@ def gate_checks(settings: Settings, cluster: ClusterSettings, now: datetime) -> 
         *_quiet(rules, now),
         GateCheck(name="recoveries", open=most > 0, says=f"at most {most} at once (`limits.restarts.at_once`)"),
         _stop(StateFolder(path=settings.state_dir), cluster.name),
+        _watchdog(StateFolder(path=settings.state_dir), cluster.name, now),
     )
 
 
@@ -87,3 +90,14 @@ def _stop(folder: StateFolder, cluster: str) -> GateCheck:
     if is_there:
         return GateCheck(name="controller", open=False, says=f"{path} is there: nothing begins until it is removed")
     return GateCheck(name="controller", open=True, says=f"{path} is not there; it would stop all that is new")
+
+
+def _watchdog(folder: StateFolder, cluster: str, now: datetime) -> GateCheck:
+    """Whether somebody would free a job that we hold: no hold is taken else, and a restart does without."""
+    mark = mark_in(folder.controller(cluster))()
+    served = mark.partitions if mark is not None else ()
+    against = why_not_watching(mark, cluster, served[0] if served else "", now)
+    if against:
+        return GateCheck(name="watchdog", open=False, says=f"{against}: see `relance watchdog-settings`")
+    where = f"partition {', '.join(served)}" if served else "all partitions"
+    return GateCheck(name="watchdog", open=True, says=f"it watches {where} at stage act")

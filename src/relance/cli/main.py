@@ -35,6 +35,7 @@ VERBS = {
     "mode": ("relance.cli.modes:mode", "Show or set how far Relance may go."),
     "storm": ("relance.cli.storms:storm", "Show incidents that many jobs share, or end one by hand."),
     "token": ("relance.cli.tokens:token", "Give and revoke tokens."),
+    "watchdog-settings": ("relance.cli.watchdogs:watchdog_settings", "Print a settings file for the watchdog."),
     "slurm-script": ("relance.cli.slurm_scripts:slurm_script", "Print what SSH runs on a cluster for Relance."),
     "diagnose": ("relance.cli.diagnose:diagnose", "Say what happened from logs alone, without a server."),
     "evaluate": ("relance.cli.evaluate:evaluate", "Say how often the answers on labelled cases are right."),

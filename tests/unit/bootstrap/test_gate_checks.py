@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from relance.bootstrap.gate_checks import GateCheck, gate_checks
 from relance.bootstrap.states import StateFolder
 from relance.config import Settings
+from relance.domain.stages import Stage
+from relance.domain.watchdogs import MARK_FILE, WatchdogMark, mark_text
 
 MONDAY = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
 QUIET = [{"from": "08:00", "to": "18:00", "days": ["mon"], "partitions": ["debug"]}, {"from": "22:00", "to": "06:00"}]
@@ -26,7 +29,7 @@ def _said(gates: list[GateCheck], name: str) -> list[tuple[bool, str]]:
 
 def test_a_cluster_as_installed_lets_nobody_in_who_does_not_ask(tmp_path: Path) -> None:
     gates = _gates(tmp_path)
-    assert all(gate.open for gate in gates)
+    assert [gate.name for gate in gates if not gate.open] == ["watchdog"]
     assert _said(gates, "opt_in") == [(True, "no job is opted in: each has to ask for it in its comment")]
     assert _said(gates, "quiet_hours") == [(True, "there are none")]
 
@@ -55,3 +58,15 @@ def test_the_file_that_stops_a_controller_is_seen(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     (folder / "STOP").touch()
     assert [gate.open for gate in _gates(tmp_path) if gate.name == "controller"] == [False]
+
+
+def test_the_watchdogs_mark_says_whether_a_hold_would_be_freed(tmp_path: Path) -> None:
+    assert _said(_gates(tmp_path), "watchdog")[0][0] is False
+    folder = StateFolder(path=tmp_path).controller("alpha")
+    folder.mkdir(parents=True)
+    mark = WatchdogMark(cluster="alpha", at=MONDAY, every_s=5.0, stage=Stage.ACT, partitions=("gpu",))
+    (folder / MARK_FILE).write_text(mark_text(mark))
+    assert _said(_gates(tmp_path), "watchdog") == [(True, "it watches partition gpu at stage act")]
+    (folder / MARK_FILE).write_text(mark_text(replace(mark, stage=Stage.OBSERVE)))
+    ((is_open, says),) = _said(_gates(tmp_path), "watchdog")
+    assert (is_open, says.split(":")[0]) == (False, "the watchdog is at stage observe")
