@@ -32,10 +32,10 @@ def is_tried_again(nodeid: str) -> bool:
 class Reruns:
     """The plugin: which tests, what is made anew for them, and how long the second try may take."""
 
-    def pytest_collection_modifyitems(self, items: Iterable[pytest.Item]) -> None:
-        """Mark them."""
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: Iterable[pytest.Item]) -> None:
+        """Mark them; whoever looks at a failure with a debugger wants the first."""
         for item in items:
-            if is_tried_again(item.nodeid):
+            if is_tried_again(item.nodeid) and not config.getoption("usepdb"):
                 item.add_marker(pytest.mark.flaky(reruns=1))
 
     @pytest.hookimpl(wrapper=True)
