@@ -16,6 +16,7 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from relance.config import access as access_settings
 from relance.config import providers as provider_settings
 from relance.config import settings as settings_module
 from relance.config import sources as source_settings
@@ -91,6 +92,8 @@ _GROUPS: tuple[tuple[type[BaseModel], str], ...] = (
     (EvidenceSettings, "`clusters[].evidence`"),
     (settings_module.LocalSchedulerSettings, "`clusters[].scheduler` with `kind: local`"),
     (settings_module.SlurmSchedulerSettings, "`clusters[].scheduler` with `kind: slurm`"),
+    (access_settings.SshAccess, "`clusters[].scheduler.access` with `kind: ssh`"),
+    (access_settings.ContainerAccess, "`clusters[].scheduler.access` with `kind: container`"),
     (settings_module.ServerSettings, "`server`"),
     (settings_module.MungeSettings, "`server.munge`"),
     (settings_module.AgentSettings, "`agent`"),
