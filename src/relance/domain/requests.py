@@ -184,7 +184,9 @@ def asker_of(requests: tuple[RequestRecord, ...], verb: RequestVerb, restart_cou
     done = (
         item.request.by
         for item in reversed(requests)
-        if item.request.verb is verb and item.request.restart_count == restart_count and item.started_at is not None
+        if (item.request.verb, item.request.restart_count) == (verb, restart_count)
+        and item.started_at is not None
+        and item.end is not ActionEnd.ABANDONED
     )
     return next(done, None)
 

@@ -9,11 +9,13 @@ import pytest
 from relance.controllers.slurm.defects import Release, known_defects
 from relance.controllers.slurm.fitness import Fitness, Level, Rights, fitness
 from relance.controllers.slurm.inspections import one_job
-from relance.controllers.slurm.powers import refused_commands
+from relance.controllers.slurm.powers import asked_for, refused_commands, refuses
 from relance.controllers.slurm.sites import facts_of
 from relance.controllers.slurm.skews import skew, time_of
+from relance.controllers.slurm.states import is_down, is_drained, plan_of
+from relance.domain.requests import RequestKind
 from relance.slurm.parsing.settings import parse_settings
-from relance.slurm.site_records import ControlFacts
+from relance.slurm.site_records import ControlFacts, SlurmNode
 from tests.unit.slurm.recorded import RELEASES, recorded
 
 OPERATOR = Rights(user="relance", uid=990, admin_level="operator")
@@ -103,7 +105,12 @@ def test_the_scheduler_s_own_account_is_refused_like_root() -> None:
         ("job_file_append", {"job_file_append": True}, Level.OK, ""),
         ("requeue_exit", {"requeue_exit": "100"}, Level.WARN, "take the codes out"),
         ("requeue_exit", {"requeue_exit_hold": "101"}, Level.WARN, "take the codes out"),
-        ("window", {"cred_expire_s": 29}, Level.WARN, "run relance-watchdog beside the controller, or take cred_expire"),
+        (
+            "window",
+            {"cred_expire_s": 29},
+            Level.WARN,
+            "run relance-watchdog beside the controller, or take cred_expire",
+        ),
         ("window", {"cred_expire_s": 30}, Level.WARN, "cred_expire"),
         ("window", {"cred_expire_s": 60}, Level.OK, ""),
         ("window", {"scheduler_parameters": {"requeue_delay": "0"}}, Level.WARN, "run relance-watchdog"),
@@ -224,6 +231,51 @@ def test_what_would_be_refused_is_told_by_the_name_of_the_command(rights: Rights
     found = refused_commands(facts(), rights)
     assert found.level is level
     assert words in found.text
+
+
+@pytest.mark.parametrize(
+    ("allowed", "rights", "level", "words"),
+    [
+        ({RequestKind.HOLD_JOBS, RequestKind.RESERVE_NODES}, OPERATOR, Level.OK, "in the account's power"),
+        ({RequestKind.DRAIN_NODES}, OPERATOR, Level.WARN, "relance is no administrator"),
+        ({RequestKind.RESERVE_NODES}, replace(PLAIN, coordinates=("physics",)), Level.WARN, "is no operator"),
+        ({RequestKind.HOLD_JOBS}, replace(PLAIN, coordinates=("physics",)), Level.OK, "in the account's power"),
+        ({RequestKind.CANCEL_JOBS}, PLAIN, Level.WARN, "Slurm would refuse scancel"),
+        ({RequestKind.HOLD_JOBS}, replace(PLAIN, admin_level=None), Level.WARN, "cannot be told"),
+        (set(), OPERATOR, Level.OK, "people can ask for nothing here"),
+    ],
+)
+def test_what_people_may_ask_for_is_held_against_the_account_s_rights(
+    allowed: set[RequestKind], rights: Rights, level: Level, words: str
+) -> None:
+    found = asked_for(allowed, rights)
+    assert found.level is level
+    assert words in found.text
+
+
+def test_what_is_refused_is_told_to_the_server_by_its_setting() -> None:
+    assert dict(refuses(OPERATOR)).keys() == {"drain_nodes"}
+    assert dict(refuses(replace(PLAIN, coordinates=("physics",)))).keys() == {"reserve_nodes", "drain_nodes"}
+    assert dict(refuses(PLAIN)).keys() == {"hold_jobs", "cancel_jobs", "reserve_nodes", "drain_nodes"}
+
+
+@pytest.mark.parametrize(
+    ("states", "drained", "down", "plan"),
+    [
+        (("IDLE",), False, False, ""),
+        (("MIXED", "DRAIN"), True, False, ""),
+        (("IDLE", "MAINTENANCE"), False, False, ""),
+        (("IDLE", "POWERING_UP"), False, False, "powering_up"),
+        (("DOWN", "DRAIN", "REBOOT_ISSUED"), True, True, "reboot_issued"),
+        (("DOWN", "MAINTENANCE"), False, True, ""),
+        (("ALLOCATED", "FAIL"), True, False, ""),
+    ],
+)
+def test_a_node_s_base_state_and_flags_are_told_apart(
+    states: tuple[str, ...], drained: bool, down: bool, plan: str
+) -> None:
+    node = SlurmNode(name="n1", states=states)
+    assert (is_drained(node), is_down(node), plan_of(node)) == (drained, down, plan)
 
 
 def test_private_data_is_told_by_the_commands_that_leave_it_out() -> None:
