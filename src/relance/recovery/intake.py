@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from relance.domain import events as e
+from relance.domain.advice import ActionKind
 from relance.domain.clocks import Milestones, Stamp
 from relance.domain.findings import Certainty, Finding, FindingKind, Sign
 from relance.domain.incidents import Incident, IncidentState
@@ -20,6 +21,7 @@ from relance.domain.stages import Stage
 from relance.domain.views import Hold, JobState, JobView, NodeState, NodeView, PastAttempt
 
 _OPENING = frozenset(set(FindingKind) - {FindingKind.NODE_HEALTH})
+_OPEN_ENDS = (None, e.ActionUnknown.__name__)
 _NOT_KNOWN = (None, JobState.UNKNOWN)
 """An outcome that nobody has told yet, or that nobody could tell when the job was not shown: a later look may."""
 _UNEXPLAINED = "requeue: restart count"
@@ -270,7 +272,7 @@ def _outside(record: JobRecord, view: JobView, key: AttemptKey, before: JobState
         uid = None if view.cancelled_by is None else f"uid {view.cancelled_by}"
         who = asker_of(record.requests, RequestVerb.CANCEL, view.restart_count) or uid
         changes.append(("cancel", f"attempt {view.restart_count}", who, view.ended_at))
-    if view.hold in (Hold.USER, Hold.ADMIN):
+    if view.hold in (Hold.USER, Hold.ADMIN) and not _may_be_our_hold(record, view, key):
         who = asker_of(record.requests, RequestVerb.HOLD, view.restart_count)
         changes.append(("hold", f"attempt {view.restart_count} by {view.hold.value}", who, None))
     if view.hold is Hold.NONE and any(
@@ -288,6 +290,18 @@ def _outside(record: JobRecord, view: JobView, key: AttemptKey, before: JobState
         if f"{change}: {detail}" not in record.outside
     ]
     return [*found, *_other_engine(record, found)]
+
+
+def _may_be_our_hold(record: JobRecord, view: JobView, key: AttemptKey) -> bool:
+    """Whether a restart that is under way may hold it: a person's hold still shows when that has ended."""
+    return view.hold is Hold.USER and any(
+        item.action is not None
+        and item.action.end in _OPEN_ENDS
+        and item.action.kind in (ActionKind.RESTART, ActionKind.PARK)
+        and item.attempt.job == key.job
+        and item.attempt.restart_count + 1 == key.restart_count
+        for item in record.incidents
+    )
 
 
 def _is_others(record: JobRecord, view: JobView, key: AttemptKey) -> bool:

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from relance.domain import events as e
+from relance.domain.advice import ActionKind, Effect
 from relance.domain.findings import Certainty, FindingKind
+from relance.domain.incidents import Action
 from relance.domain.records import JobRecord, NodeRecord
 from relance.domain.stages import Stage
 from relance.domain.views import Hold, JobState, NodeState, NodeView, PastAttempt
@@ -205,3 +207,17 @@ def test_a_hold_and_its_release_are_recorded_once_each() -> None:
     held = replace(REQUEUED, hold=Hold.USER)
     record = seen(RUNNING, held, held, REQUEUED, REQUEUED)
     assert [text.split(":")[0] for text in record.outside] == ["requeue", "hold", "release"]
+
+
+@pytest.mark.parametrize(("end", "told"), [(None, []), ("ActionUnknown", []), ("ActionAbandoned", ["hold"])])
+def test_a_hold_while_a_restart_of_ours_is_under_way_is_nobody_elses(end: str | None, told: list[str]) -> None:
+    record = seen(RUNNING, FAILED)
+    action = Action(
+        id="act-1", advice_id="adv-1", generation=1, kind=ActionKind.RESTART,
+        effect=Effect(summary="", commands=(), digest=""), holder="controller-1", stage="act", started_at=at(101),
+        end=end,
+    )  # fmt: skip
+    record = replace(record, incidents=tuple(replace(item, action=action) for item in record.incidents))
+    events = job_events(record, replace(REQUEUED, hold=Hold.USER), (), None, at(102))
+    changes = [event.change for event in events if isinstance(event, e.OutsideChangeSeen)]
+    assert [change for change in changes if change == "hold"] == told
