@@ -43,7 +43,8 @@ class SlurmJob:
     their patterns expanded (see `log_paths`); None is "not set". `has_expanded_paths` says that this release is known
     to have expanded them. `time_limit_s` None: unlimited or the partition's.
     `het_ids` are the raw ids of all components of a heterogeneous job; empty: not shown. `is_external` says that the
-    job only holds nodes for another system, such as slurm-bridge's for pods.
+    job only holds nodes for another system, such as slurm-bridge's for pods, `is_expedited` that it was submitted with
+    `--requeue=expedite` (25.11).
     """
 
     job_id: int
@@ -77,6 +78,7 @@ class SlurmJob:
     requeue: bool | None = None
     is_batch: bool | None = None
     is_external: bool = False
+    is_expedited: bool = False
     excluded_nodes: tuple[str, ...] = ()
     required_nodes: tuple[str, ...] = ()
     features: str | None = None

@@ -53,7 +53,8 @@ class ControlFacts:
     `release` is as shown, such as "22.05.8". `min_job_age_s` is how long slurmctld remembers an ended job, which is
     the time in which it can be requeued; 0 means that the purge is off. `cred_expire_s` is the site's `cred_expire`;
     None is Slurm's default, 120 s. `scheduler_parameters` maps each word to its value, "" for a word that has none;
-    `dependency_parameters` are the words of the setting of that name.
+    `dependency_parameters` are the words of the setting of that name, `controller_parameters` those of
+    SlurmctldParameters.
     `has_federation` says that federation parameters are set. `federation` is the name of the one that the cluster is
     part of, which is asked apart from the settings: "" for none, None: not readable.
     """
@@ -78,5 +79,6 @@ class ControlFacts:
     preempt_type: str | None = None
     scheduler_parameters: dict[str, str] = field(default_factory=dict)
     dependency_parameters: tuple[str, ...] = ()
+    controller_parameters: tuple[str, ...] = ()
     has_federation: bool = False
     federation: str | None = ""

@@ -115,6 +115,13 @@ def test_the_scheduler_s_own_account_is_refused_like_root() -> None:
         ("window", {"cred_expire_s": 60}, Level.OK, ""),
         ("window", {"scheduler_parameters": {"requeue_delay": "0"}}, Level.WARN, "run relance-watchdog"),
         ("window", {"scheduler_parameters": {"requeue_delay": "90"}, "cred_expire_s": 5}, Level.OK, ""),
+        (
+            "expedited_requeue",
+            {"controller_parameters": ("enable_expedited_requeue",)},
+            Level.WARN,
+            "--requeue the jobs",
+        ),
+        ("expedited_requeue", {"scheduler_parameters": {"enable_expedited_requeue": ""}}, Level.WARN, "--requeue"),
         ("dependencies", {"scheduler_parameters": {"kill_invalid_depend": ""}}, Level.WARN, "SchedulerParameters"),
         ("dependencies", {"dependency_parameters": ("kill_invalid_depend",)}, Level.WARN, "DependencyParameters"),
         ("known_defects", {"release": "25.11.7"}, Level.OK, ""),
@@ -175,6 +182,7 @@ def test_a_delay_of_the_site_is_the_window_that_the_controller_counts_with() -> 
         ((24, 5, 5), ["24.11.6", "25.11.3", "25.11.5"]),
         ((24, 11, 0), ["24.11.6", "25.11.3", "25.11.5"]),
         ((25, 5, 0), ["25.11.3", "25.11.5"]),
+        ((25, 11, 2), ["25.11.3", "25.11.3", "25.11.5"]),
         ((25, 11, 5), []),
     ],
 )

@@ -22,6 +22,7 @@ NOTHING, ACT = Wish(), Wish(mode=Stage.ACT)
         ({"requeue": False}, "Requeue=1"),
         ({"het_job_id": 10, "het_offset": 1}, "leader"),
         ({"is_batch": False, "is_external": True}, "slurm-bridge"),
+        ({"is_expedited": True}, "--requeue=expedite"),
         ({"federation_origin": "east"}, "federation"),
         ({"states": ("RUNNING", "REVOKED")}, "federation"),
         ({"licenses": "matlab:1"}, "licences"),

@@ -13,10 +13,14 @@ Release = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Defect:
-    """What goes wrong, and the first release without it, or one of each line of releases that was mended."""
+    """What goes wrong, and the first release without it, or one of each line of releases that was mended.
+
+    `since` is the first release that has it; older ones lack what it is a defect of.
+    """
 
     what: str
     mended: tuple[Release, ...]
+    since: Release = (0, 0, 0)
 
     @property
     def mended_in(self) -> str:
@@ -26,7 +30,7 @@ class Defect:
     def is_in(self, release: Release) -> bool:
         """Whether a release has it: older than what mends its own line, or than all lines that were mended."""
         of_line = [each for each in self.mended if each[:2] == release[:2]]
-        return release < (of_line[0] if of_line else self.mended[0])
+        return self.since <= release < (of_line[0] if of_line else self.mended[0])
 
 
 DEFECTS = (
@@ -45,6 +49,12 @@ DEFECTS = (
         what="the usage of a job that is requeued as it completes is taken off twice, and accounting shows requeued "
         "jobs as runaway",
         mended=((25, 11, 3),),
+    ),
+    Defect(
+        what="a job submitted with --requeue=expedite may be started again although it ended well, or before its "
+        "epilog has",
+        mended=((25, 11, 3),),
+        since=(25, 11, 0),
     ),
     Defect(
         what="a job whose PrologSlurmctld fails is requeued twice, with records too many in accounting",

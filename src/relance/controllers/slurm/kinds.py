@@ -43,6 +43,7 @@ def _reasons(job: SlurmJob, own_wish: Wish, release: str, *, is_armable: bool) -
         _interactive(job),
         _federated(job),
         _het(job),
+        _expedited(job),
         _licensed(job, release),
         _array(job, own_wish),
         "" if is_armable else _refused(job),
@@ -74,6 +75,15 @@ def _het(job: SlurmJob) -> str:
     if job.het_job_id is None or not job.het_offset:
         return ""
     return f"it is component {job.het_offset} of heterogeneous job {job.het_job_id}, which restarts with its leader"
+
+
+def _expedited(job: SlurmJob) -> str:
+    if not job.is_expedited:
+        return ""
+    return (
+        "it was submitted with --requeue=expedite: Slurm itself starts it again at once when a node fails, and holds "
+        "it after another failure; submit it with --requeue if Relance should restart it"
+    )
 
 
 def _licensed(job: SlurmJob, release: str) -> str:

@@ -172,6 +172,17 @@ def _killing_places(facts: ControlFacts) -> list[str]:
     ]
 
 
+def _expedited(facts: ControlFacts) -> Fitness:
+    """Manuals and sites name either setting as its place."""
+    word = "enable_expedited_requeue"
+    if word not in facts.controller_parameters and word not in facts.scheduler_parameters:
+        text = "Slurm itself restarts no job at once on its own"
+        return Fitness(name="expedited_requeue", level=Level.OK, text=text, read=f"no {word}")
+    text = "jobs submitted with --requeue=expedite are started again, or held, by Slurm itself: those are only watched"
+    remedy = "submit with --requeue the jobs that Relance should restart"
+    return Fitness(name="expedited_requeue", level=Level.WARN, text=text, remedy=remedy, read=word)
+
+
 def _invalid_depend(facts: ControlFacts) -> Fitness:
     places = _killing_places(facts)
     if not places:
@@ -260,7 +271,7 @@ def _switch(value: bool | None) -> str:  # noqa: FBT001 - a setting
 
 
 REQUIREMENTS: tuple[Callable[[ControlFacts], Fitness], ...] = (
-    _release, _accounting, _min_job_age, _window, _requeue, _requeue_exit, _file_append, _store_flags, _federation,
-    _preemption, _invalid_depend, _licences, _kill_wait,
+    _release, _accounting, _min_job_age, _window, _requeue, _requeue_exit, _expedited, _file_append, _store_flags,
+    _federation, _preemption, _invalid_depend, _licences, _kill_wait,
 )  # fmt: skip
 """In the order in which they are shown: what can block acting comes first."""

@@ -175,6 +175,7 @@ def _identity(record: Mapping[str, object]) -> dict[str, object]:
         "het_offset": None if het_job_id is None else values.number(record, "het_job_offset"),
         "het_ids": () if het_job_id is None else _het_ids(record),
         "is_external": _is_external(record),
+        "is_expedited": _is_flagged(record, "EXPEDITED_REQUEUE"),
     }
 
 
@@ -187,10 +188,14 @@ def _het_ids(record: Mapping[str, object]) -> tuple[int, ...]:
         return ()
 
 
+def _is_flagged(record: Mapping[str, object], flag: str) -> bool:
+    flags = record.get("flags")
+    return type(flags) is list and flag in flags
+
+
 def _is_external(record: Mapping[str, object]) -> bool:
     """Whether Slurm flags the job as one of another system (25.05 and later), or slurm-bridge wrote its pods to it."""
-    flags = record.get("flags")
-    if type(flags) is list and _EXTERNAL in flags:
+    if _is_flagged(record, _EXTERNAL):
         return True
     try:
         noted = json.loads(values.text(record, "admin_comment") or "null")

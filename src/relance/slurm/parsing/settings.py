@@ -47,6 +47,7 @@ def parse_settings(output: bytes) -> ControlFacts:
         preempt_type=values.shown_text(shown.get("PreemptType", "")),
         scheduler_parameters=_parameters(shown.get("SchedulerParameters", "")),
         dependency_parameters=_words(shown, "DependencyParameters"),
+        controller_parameters=_words(shown, "SlurmctldParameters"),
         has_federation=values.shown_text(shown.get("FederationParameters", "")) is not None,
     )
 
