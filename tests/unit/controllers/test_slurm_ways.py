@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from relance.controllers.slurm import SlurmSettings
+from relance.controllers.slurm.own_jobs import SlurmOwnJobs
 from relance.controllers.slurm.settings import own_account
+from relance.controllers.slurm.wish_files import Place, read_file
 from relance.ports.clocks import SystemClock
-from relance.ports.schedulers import SchedulerSilentError, SchedulerUnreachedError
+from relance.ports.schedulers import SchedulerRefusedError, SchedulerSilentError, SchedulerUnreachedError
 from relance.slurm.containers import Container
 from relance.slurm.running import Commands
+from relance.slurm.ssh import Ssh
 from tests.unit.controllers.fake_slurm import FakeSlurm
 from tests.unit.slurm.test_tokens import HOUR_S, jwt, written
 
@@ -57,6 +62,23 @@ async def test_a_token_that_has_expired_is_not_used_and_one_that_will_is_told(sl
     written(tmp_path, jwt(iat=now_s, exp=now_s + 10 * HOUR_S))
     assert (await scheduler.look()).facts.impairments == ()
     await scheduler.close()
+
+
+async def test_over_ssh_no_job_is_submitted_and_it_is_said_where_to() -> None:
+    settings = SlurmSettings(cluster="alpha", commands=Commands(way=Ssh(host="login1")))
+    with pytest.raises(SchedulerRefusedError, match="run this on login1"):
+        await SlurmOwnJobs(settings).submit_by(("sbatch", "--wrap=true"))
+
+
+async def test_a_folder_that_is_not_here_may_have_its_owner_s_file_where_the_cluster_is_elsewhere(
+    tmp_path: Path,
+) -> None:
+    gone = Place(work_dir=str(tmp_path / "gone"), owner_uid=1, is_elsewhere=True)
+    found = read_file(gone)
+    assert isinstance(found, str)
+    assert "is not on this host" in found
+    assert read_file(replace(gone, is_elsewhere=False)) is None
+    assert read_file(replace(gone, work_dir=str(tmp_path))) is None
 
 
 async def test_where_commands_run_elsewhere_that_side_says_who_we_are(slurm: FakeSlurm) -> None:

@@ -12,6 +12,7 @@ from relance.slurm import commands
 from relance.slurm.errors import RefusedError, SlurmError, UnknownJobError
 from relance.slurm.parsing.replies import checked
 from relance.slurm.running import run
+from relance.slurm.ssh import Ssh
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z", re.ASCII)
 _PATH = re.compile(r"/[^\x00-\x1f\x7f]{0,4000}\Z")
@@ -35,6 +36,8 @@ class SlurmOwnJobs:
 
     async def submit_by(self, argv: tuple[str, ...]) -> str:
         """Submit by a command made here, and give the raw id; raises as `submit` does."""
+        if isinstance(way := self._settings.commands.way, Ssh):
+            raise SchedulerRefusedError(f"no job is submitted over SSH, which is for asking: run this on {way.host}")
         try:
             answer = await self._run(argv)
         except RefusedError as error:

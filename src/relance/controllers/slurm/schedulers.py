@@ -61,7 +61,8 @@ class SlurmScheduler:
         self._looks = Interval("jobs", settings.poll_s, meter)
         self._attempts = Attempts(settings.cluster, living_again_s=settings.accounting_s)
         self._wishes = Wishes(
-            settings.limits, clock, read_files=settings.read_wish_files, forms=settings.comment_forms
+            settings.limits, clock, read_files=settings.read_wish_files, forms=settings.comment_forms,
+            is_elsewhere=settings.commands.way is not None,
         )  # fmt: skip
         self._site: Site | None = None
         self._urgent: dict[str, float] = {}

@@ -37,6 +37,8 @@ class Place:
 
     work_dir: str
     owner_uid: int
+    is_elsewhere: bool = False
+    """Whether the cluster's commands run on another host, or in a container: its folders need not be here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +95,9 @@ def read_file(place: Place) -> InFile:
     try:
         folder = os.open(place.work_dir, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
+        if place.is_elsewhere and error.errno in _ABSENT:
+            lacks = f"{place.work_dir} is not on this host, so {FILE_NAME} cannot be read"
+            return f"{lacks}: mount it, or set wish_files: false"
         return None if error.errno in (*_ABSENT, *_HIDDEN) else _unread(error)
     try:
         descriptor = os.open(FILE_NAME, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)

@@ -37,8 +37,20 @@ class _Kept:
 class Wishes:
     """The wishes of one cluster's jobs. Until a job's file is looked for, it stays in observe."""
 
-    def __init__(self, limits: Limits, clock: Clock, *, read_files: bool = True, forms: Collection[str] = ()) -> None:
-        """Clip by the site's limits; `forms` of other engines are taken for wishes."""
+    def __init__(
+        self,
+        limits: Limits,
+        clock: Clock,
+        *,
+        read_files: bool = True,
+        is_elsewhere: bool = False,
+        forms: Collection[str] = (),
+    ) -> None:
+        """Clip by the site's limits; `forms` of other engines are taken for wishes.
+
+        Where the cluster is `is_elsewhere`, a folder that is not here may have a file all the same.
+        """
+        self._is_elsewhere = is_elsewhere
         self._limits = limits
         self._forms = frozenset(forms)
         self._clock = clock
@@ -102,7 +114,8 @@ class Wishes:
 
     async def _read(self, attempt: _Attempt, job: SlurmJob) -> None:
         try:
-            found = await self._files.read(Place(work_dir=job.work_dir or "", owner_uid=job.uid))
+            place = Place(work_dir=job.work_dir or "", owner_uid=job.uid, is_elsewhere=self._is_elsewhere)
+            found = await self._files.read(place)
             self._found[attempt] = _Kept(found=found, at_s=self._clock.monotonic(), was_over=_is_over(job))
         finally:
             self._reading.pop(attempt, None)
