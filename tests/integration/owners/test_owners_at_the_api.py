@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -10,7 +11,11 @@ import pytest
 from relance.api import create_app
 from relance.domain import events as e
 from relance.domain.faults import Scope
+from relance.domain.keys import AttemptKey
+from relance.domain.observations import Attachment
 from relance.domain.stages import Stage
+from relance.domain.streams import Stream
+from relance.ports.histories import Append
 from relance.serving.owners import Owners
 from relance.slurm.munge import Asked
 from relance.testing import history_values as values
@@ -75,6 +80,32 @@ async def test_a_job_of_somebody_else_is_as_unknown_as_one_that_is_not_there(
     assert (await made.parts.queries().job_stage("17")).effective.stage is Stage.APPROVE
 
 
+KEPT = "/api/v1/jobs/{job}/kept/{digest}"
+
+
+async def test_an_owner_reads_the_kept_end_of_the_jobs_own_log_and_of_no_kernel_s(made: World, munged: Munged) -> None:
+    own, report = "/home/ada/run/slurm-17.out", await made.history.report("alpha") or made.live.reports["alpha"]
+    made.live.reports["alpha"] = replace(report, jobs=tuple(replace(job, log_paths=(own,)) for job in report.jobs))
+    digests = [await _keep(made, file, data) for file, data in ((own, b"mine\n"), ("/var/log/n1/kern.log", b"all\n"))]
+    ada, eve = Person(made, munged, ADA), Person(made, munged, EVE)
+    mine, kernels = [await ada.ask("GET", KEPT.format(job="17", digest=digest)) for digest in digests]
+    assert (mine.status_code, mine.content, kernels.status_code) == (200, b"mine\n", 404)
+    assert (await eve.ask("GET", KEPT.format(job="17", digest=digests[0]))).status_code == 404
+
+
+async def _keep(made: World, file: str, data: bytes) -> str:
+    """Keep a piece of a log of job 17; gives its digest."""
+    attempt, digest = AttemptKey(job=values.job_key("17"), restart_count=0), hashlib.sha256(data).hexdigest()
+    snapshot = await made.history.load(Stream.of_job(attempt.job))
+    kept = e.AttachmentKept(attempt=attempt, file=file, start_offset=0, size_bytes=len(data), digest=digest)
+    piece = Attachment(file=file, start_offset=0, data=data)
+    batch = Append(
+        stream=snapshot.stream, expected_version=snapshot.version, events=(kept,), attachments=((attempt, piece),)
+    )
+    await made.history.append(batch, made.clock.now())
+    return digest
+
+
 async def test_a_name_that_others_use_too_means_the_own_job(made: World, munged: Munged) -> None:
     theirs = replace(values.job_seen("99", name="only"), owner_uid=EVE, user="eve")
     mine = values.job_seen("20", name="only")
@@ -91,7 +122,7 @@ async def test_owners_are_refused_everywhere_else(made: World, munged: Munged) -
         for path, methods in create_app(made.parts).openapi()["paths"].items()
         for method in methods
     } - {("GET", "/healthz"), ("GET", "/readyz")}
-    theirs = {(method, path.partition("?")[0]) for method, path, _ in ROUTES}
+    theirs = {(method, path.partition("?")[0]) for method, path, _ in ROUTES} | {("GET", KEPT)}
     person = Person(made, munged, ADA)
     assert len(addresses - theirs) > 20
     for method, path in sorted(addresses - theirs):
