@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from relance.slurm.errors import UnreadableError
 from relance.slurm.parsing import values
 from relance.slurm.parsing.jobs import held_by
-from relance.slurm.parsing.rows import read_rows
+from relance.slurm.parsing.rows import rows_of
 from relance.slurm.records import ExitCode, HeldBy, SlurmJob
 
 WATCH_COLUMNS = (
@@ -30,7 +30,7 @@ def parse_watched(output: bytes, *, mark: str) -> Iterator[SlurmJob]:
     Raises:
         UnreadableError: Cut off, mangled, or another table.
     """
-    titles, rows = read_rows(output, mark=mark, first_title="JOBID")
+    titles, rows = rows_of(output, mark=mark, first_title="JOBID")
     if len(titles) != len(WATCH_COLUMNS):
         raise values.unreadable("the table of jobs", titles)
     return (_job(dict(zip(WATCH_COLUMNS, row, strict=True))) for row in rows)
