@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from relance.domain.advice import NEEDS_A_PERSON, Answer, Guard
+from relance.domain.faults import Remedy
 from relance.domain.views import JobState
 from relance.policy.attempts import Place, ended_at, place_of
 from relance.policy.budgets import restarts_since_progress
@@ -139,8 +140,12 @@ def _requeues_by_itself(question: Question) -> str:
     job = question.fleet.job
     if job is not None and job.state is JobState.NODE_FAIL and job.requeue_allowed is not False:
         return "after a lost node the scheduler requeues by itself"
-    later = [item for item in question.record.attempts if item.attempt.restart_count > 0]
-    return "this job has requeued by itself before" if any(not item.by_us for item in later) else ""
+    attempts = question.record.attempts
+    outcomes = {item.attempt.restart_count: item.outcome for item in attempts}
+    # What the scheduler put back after a lost node says nothing of the job's own ways.
+    later = [item for item in attempts if outcomes.get(item.attempt.restart_count - 1) not in _PUT_BACK_AFTER]
+    by_itself = any(item.attempt.restart_count > 0 and not item.by_us for item in later)
+    return "this job has requeued by itself before" if by_itself else ""
 
 
 def _enough_nodes(asked: Asked) -> Reply:
@@ -236,13 +241,22 @@ def settled_at(question: Question) -> datetime:
 def unread_until(question: Question) -> datetime | None:
     """How long to wait for logs that are followed and not yet read to the attempt's end; None: not at all.
 
-    An end that is heard of late, as after our own restart, leaves the watcher no less time to read.
+    An end that is heard of late, as after our own restart, leaves the watcher no less time to read. That a person or
+    the scheduler decided is said where nothing had gone wrong before: of what is unread that cannot be said, so such a
+    verdict waits for as long as a restart is possible at all. What the scheduler's own books say waits for nothing.
     """
     ended = ended_at(question)
     if place_of(question) is not Place.OVER or ended is None or question.read_to is None or question.read_to >= ended:
         return None
-    return max(ended, question.incident.opened_at) + timedelta(seconds=question.limits.read_wait_s)
+    limits, facts = question.limits, question.fleet.facts
+    until = max(ended, question.incident.opened_at) + timedelta(seconds=limits.read_wait_s)
+    if question.verdict.remedy is not Remedy.NONE or facts is None:
+        return until
+    # Twice the margin: what the logs say in the end still has to be decided on and carried out.
+    return max(until, ended + timedelta(seconds=facts.min_job_age_s - 2 * limits.expiry_margin_s))
 
+
+_PUT_BACK_AFTER = frozenset({JobState.NODE_FAIL, JobState.BOOT_FAIL, JobState.PREEMPTED})
 
 GUARDS: tuple[GuardRule, ...] = (
     GuardRule(

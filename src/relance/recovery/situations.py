@@ -79,16 +79,17 @@ class Situation:
         return (*self.of_incident(incident), *told)
 
     def read_to(self, incident: Incident) -> datetime | None:
-        """Up to when all that the attempt's logs say is known; None when nobody follows them.
+        """Up to when all that the attempt's logs say is known; None when nobody can follow them.
 
         That they were read at some time is not enough: lines of a death are held back until it is known that no step
         follows, and that is when the watcher has heard of the attempt's end.
         """
         logs = [item for item in self.coverage if item.scope is Scope.APPLICATION]
         followed = not logs or any(item.sight in (Sight.SEEN, Sight.LAGGING) for item in logs)
-        if not self.watched or not followed:
+        if not followed:
             return None
-        return self.now if self.read_to_end else incident.attempt.job.submitted_at
+        # While the watcher is away nothing more is known, which does not mean that there is nothing more.
+        return self.now if self.watched and self.read_to_end else incident.attempt.job.submitted_at
 
     def evidence(self, record: JobRecord, incident: Incident) -> Evidence:
         """What verification looks at. A look from before the incident says nothing of a job that it does not show."""

@@ -199,6 +199,9 @@ def test_a_job_that_requeued_by_itself_before_is_given_time_to_do_so_again() -> 
     assert guard(decided(**by_itself), "no_own_requeue").ask_again_at == at(3730)
     ours = by_itself | {"record__attempts": (OUTCOME, AttemptRecord(attempt=second, started_at=at(3610), by_us=True))}
     assert guard(decided(**ours), "no_own_requeue").answer is Answer.YES
+    for outcome in (JobState.NODE_FAIL, JobState.BOOT_FAIL, JobState.PREEMPTED):  # the scheduler's, not the job's
+        attempts = (replace(OUTCOME, outcome=outcome), by_itself["record__attempts"][1])
+        assert guard(decided(**by_itself | {"record__attempts": attempts}), "no_own_requeue").answer is Answer.YES
 
 
 STORMS: dict[str, tuple[dict[str, Any], bool]] = {

@@ -52,6 +52,22 @@ def test_a_person_s_decision_that_only_exit_codes_suggest_waits_for_the_logs() -
     assert (read.action, read.hold) == (Remedy.NONE, False)
 
 
+@pytest.mark.parametrize(("waited_s", "holds"), [(6.0, True), (100.0, True), (239.0, True), (241.0, False)])
+def test_it_waits_for_them_for_as_long_as_a_restart_is_possible(waited_s: float, *, holds: bool) -> None:
+    """A watcher that is away for a minute: the line of the death is read when it is back."""
+    asked = with_(
+        question(),
+        verdict=replace(question().verdict, domain=FaultDomain.USER, remedy=Remedy.NONE, suspects=()),
+        limits=Limits(settle_s=0.0),
+        incident__opened_at=at(3600),
+    )
+    ended = asked.fleet.job.ended_at if asked.fleet.job is not None else None
+    assert ended is not None
+    now = ended + timedelta(seconds=waited_s)
+    unread = decide(replace(asked, now=now, read_to=at(0), fleet=replace(asked.fleet, as_of=now)))
+    assert (unread.action, unread.hold) == (Remedy.NONE, holds)
+
+
 def test_a_person_s_decision_in_the_scheduler_s_books_waits_for_nothing() -> None:
     asked = question()
     job = replace(asked.fleet.job, cancelled_by=1000) if asked.fleet.job is not None else None
