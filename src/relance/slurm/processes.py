@@ -9,6 +9,7 @@ import signal
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import cast
 
 _MAX_ERROR_BYTES = 64 << 10
 _MAX_PREAMBLE_BYTES = 64 << 10
@@ -149,8 +150,9 @@ async def converse(
     try:
         async with asyncio.timeout(time_limit_s):
             await talk.turn.wait()
-            mouth = transport.get_pipe_transport(0)
-            if talk.greeting is not None and isinstance(mouth, asyncio.WriteTransport):
+            # Other loops have transports of their own that are no asyncio.WriteTransport.
+            mouth = cast("asyncio.WriteTransport | None", transport.get_pipe_transport(0))
+            if talk.greeting is not None and mouth is not None:
                 mouth.write(manners.request(time_limit_s - (loop.time() - began)))
             await talk.over.wait()
         await _part(transport, talk)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import uvloop
 
 from relance.controllers.slurm.accesses import accesses
 from relance.ports.clocks import SystemClock
@@ -68,6 +69,19 @@ async def test_outputs_come_back_byte_for_byte_and_without_the_prefix_s_words(st
     assert (got.exit_code, got.stdout, got.stderr) == (3, b"a\0\xff no end", "err\n")
     with pytest.raises(RefusedError):
         checked(got)
+
+
+def test_it_is_the_same_on_the_loop_that_the_roles_run_on(stand: Stand) -> None:
+    stand.has("scontrol", "echo fine; exit 3")
+    stand.has("scancel", HOLD)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        got = runner.run(ask(behind(stand)))
+        assert (got.exit_code, got.stdout) == (3, b"fine\n")
+        got = runner.run(ask(behind(stand), commands.cancel("12"), limit_s=2.0))
+        assert (got.exit_code, got.may_have_acted) == (None, True)
+        assert is_gone(stand.begun()) or not stand.is_done()
+        got = runner.run(ask(behind(stand, "false")))
+        assert (got.never_ran, got.unreached) == (True, CONNECTION)
 
 
 async def test_arguments_reach_the_command_as_they_are(stand: Stand) -> None:
