@@ -19,10 +19,10 @@ setup: ## make .venv from the lock file; at once when it is up to date
 check: setup ## format, lint, types, layers, dependencies, spelling, lock file
 	@scripts/check
 
-# Three processes for two cores: one of them waits for real clusters (tests/acceptance) most of the time.
+# Four processes for two cores: one computes, the others mostly wait for real processes (tests/groups.py).
 test: setup ## all tests, with the real components they need
 	@scripts/components
-	@$(BIN)/pytest -n 3 --dist loadgroup -raR $(ARGS)
+	@$(BIN)/pytest -n 4 --dist loadgroup -raR $(ARGS)
 
 demo: setup ## the main job: break a real training run in six ways and watch it come back
 	@$(BIN)/relance demo $(ARGS)

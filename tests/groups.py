@@ -6,7 +6,7 @@ By path, not by xdist's mark: with the pytest that we use xdist 3.8 reads no gro
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
@@ -24,6 +24,8 @@ SHARING: Final = (
 """Modules whose tests share something that takes long to start, or seconds to compute."""
 SIFTING: Final = ("tests/properties/test_pushdown.py", "tests/properties/test_pushed_down_stores.py")
 """Modules that share the filters of log stores, made of all shipped rules."""
+_KEPT: Final = 20
+"""Groups that a process has done and that are kept in its books: a test that is tried again is told of once more."""
 
 
 def group_of(nodeid: str) -> str:
@@ -41,12 +43,31 @@ def group_of(nodeid: str) -> str:
 
 
 def waiting_first(items: list[pytest.Item]) -> None:
-    """Put what has real processes beside it first: it takes long, and begun last it would keep one process alone."""
+    """Put what has real processes beside it first, so that it is found at once; begun last it would end alone."""
     items.sort(key=lambda item: not is_tried_again(item.nodeid))
 
 
 class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]
-    """Sends the tests of a group to one process; the largest groups first."""
+    """Sends the tests of a group to one process; to the last of the processes what computes, to the others what waits.
+
+    So the cores have work while clusters start and time passes. Whoever has no more of its kind takes of the other.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
         return group_of(nodeid)
+
+    def _assign_work_unit(self, node: Any) -> None:  # noqa: ANN401 -- xdist has no types
+        done = self.assigned_work.setdefault(node, {})
+        for group in list(done)[:-_KEPT]:  # else each report of a test counts all that this process ever did
+            if all(done[group].values()):
+                del done[group]
+        computes = node is list(self.assigned_work)[-1]
+        queue = reversed(self.workqueue) if computes else iter(self.workqueue)
+        chosen = next((group for group in queue if _waits(group) is not computes), None)
+        if chosen is not None:
+            self.workqueue.move_to_end(chosen, last=False)
+        super()._assign_work_unit(node)
+
+
+def _waits(group: str) -> bool:
+    return group.startswith("acceptance ") or is_tried_again(group)
