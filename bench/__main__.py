@@ -44,6 +44,7 @@ NAMES = (
     "slurm_lost_nodes",
     "slurm_storm",
     "slurm_queue",
+    "watchdog",
     "slurm_people",
     "slurm_shims",
     "slurm_faults",
