@@ -44,7 +44,7 @@ class Way(Enum):
     READ_ONLY = "read-only"
 
 
-AWAY_S = {Way.KILL: 4.0, Way.STOP: 13.0, Way.REFUSED: 8.0, Way.SILENT: 13.0, Way.READ_ONLY: 8.0}
+AWAY_S = {Way.KILL: 4.0, Way.STOP: 12.0, Way.REFUSED: 6.0, Way.SILENT: 12.0, Way.READ_ONLY: 6.0}
 """How long it lasts: what is stopped or silent outlasts the time limit of a command."""
 
 

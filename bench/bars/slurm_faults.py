@@ -76,6 +76,12 @@ class Case:
         """For reports."""
         return f"{self.trouble.name}, {self.point.name}"
 
+    @property
+    def is_long(self) -> bool:
+        """Whether slurmctld loses what it had just been told: it takes it 160 s to find out what runs."""
+        is_after = self.point.fault is not None and self.point.name not in ("before read 1", "before requeue 1")
+        return self.trouble.target == "slurmctld" and self.trouble.way is Way.KILL and is_after
+
 
 @dataclass(slots=True)
 class Findings:
@@ -100,13 +106,18 @@ def all_cases() -> list[Case]:
 
 
 def tenth(number: int = 0) -> list[Case]:
-    """A seeded tenth of them."""
+    """A seeded tenth of them: the `number`-th of ten."""
     return all_cases()[number::10]
+
+
+def quick_tenth() -> list[Case]:
+    """The first tenth, without those in which Slurm itself needs minutes."""
+    return [case for case in tenth() if not case.is_long]
 
 
 def measure(*, quick: bool) -> Result:
     """All cases, or a tenth of them when quick."""
-    cases, found = tenth() if quick else all_cases(), Findings()
+    cases, found = quick_tenth() if quick else all_cases(), Findings()
     groups = list(_shared_out(cases))
     with ExitStack() as running:
         stands = [running.enter_context(stand(on_mariadb=group[0].trouble.on_mariadb)) for group in groups]
