@@ -53,6 +53,11 @@ class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]
     So the cores have work while clusters start and time passes. Whoever has no more of its kind takes of the other.
     """
 
+    def __init__(self, config: pytest.Config, log: object = None) -> None:
+        super().__init__(config, log)
+        self._over: set[bool] = set()
+        """The kinds of which none is left: looking for one would be looking at all."""
+
     def _split_scope(self, nodeid: str) -> str:
         return group_of(nodeid)
 
@@ -62,10 +67,13 @@ class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]
             if all(done[group].values()):
                 del done[group]
         computes = node is list(self.assigned_work)[-1]
-        queue = reversed(self.workqueue) if computes else iter(self.workqueue)
-        chosen = next((group for group in queue if _waits(group) is not computes), None)
-        if chosen is not None:
-            self.workqueue.move_to_end(chosen, last=False)
+        if computes not in self._over:
+            queue = reversed(self.workqueue) if computes else iter(self.workqueue)
+            chosen = next((group for group in queue if _waits(group) is not computes), None)
+            if chosen is not None:
+                self.workqueue.move_to_end(chosen, last=False)
+            else:
+                self._over.add(computes)
         super()._assign_work_unit(node)
 
 
