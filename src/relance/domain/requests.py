@@ -17,6 +17,8 @@ from relance.domain.keys import AttemptKey, JobKey, stable_id
 
 GOOD_FOR = timedelta(minutes=10)
 """A request that no controller has begun by then is void: the person asked about the cluster as it was then."""
+BY_US = " (by Relance)"
+"""Behind the name of a person for whom Relance did something, where others' changes are told."""
 MARK = "relance"
 """What the names of our reservations begin with, and the reasons of our drains: no vendor acts on it (peers.md N8)."""
 _RESERVATION = re.compile(rf"{MARK}-[0-9a-f]{{20}}\Z", re.ASCII)

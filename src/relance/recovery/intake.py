@@ -16,7 +16,7 @@ from relance.domain.incidents import Incident, IncidentState
 from relance.domain.keys import AttemptKey, JobKey, stable_id
 from relance.domain.progress import Progress
 from relance.domain.records import AttemptRecord, JobRecord, NodeRecord
-from relance.domain.requests import RequestVerb, asker_of
+from relance.domain.requests import BY_US, RequestVerb, asker_of
 from relance.domain.stages import Stage
 from relance.domain.views import Hold, JobState, JobView, NodeState, NodeView, PastAttempt
 
@@ -270,15 +270,15 @@ def _outside(record: JobRecord, view: JobView, key: AttemptKey, before: JobState
         changes.append(("requeue", detail, "scheduler" if own else None, view.submitted_at))
     if view.state is JobState.CANCELLED:
         uid = None if view.cancelled_by is None else f"uid {view.cancelled_by}"
-        who = asker_of(record.requests, RequestVerb.CANCEL, view.restart_count) or uid
+        who = _asker(record, RequestVerb.CANCEL, view) or uid
         changes.append(("cancel", f"attempt {view.restart_count}", who, view.ended_at))
     if view.hold in (Hold.USER, Hold.ADMIN) and not _may_be_our_hold(record, view, key):
-        who = asker_of(record.requests, RequestVerb.HOLD, view.restart_count)
+        who = _asker(record, RequestVerb.HOLD, view)
         changes.append(("hold", f"attempt {view.restart_count} by {view.hold.value}", who, None))
     if view.hold is Hold.NONE and any(
         text.startswith(f"hold: attempt {view.restart_count} ") for text in record.outside
     ):
-        who = asker_of(record.requests, RequestVerb.RELEASE, view.restart_count)
+        who = _asker(record, RequestVerb.RELEASE, view)
         changes.append(("release", f"attempt {view.restart_count}", who, None))
     if view.preempted_at is not None:
         changes.append(("preempt", f"attempt {view.restart_count}", "scheduler", view.preempted_at))
@@ -302,6 +302,12 @@ def _may_be_our_hold(record: JobRecord, view: JobView, key: AttemptKey) -> bool:
         and item.attempt.restart_count + 1 == key.restart_count
         for item in record.incidents
     )
+
+
+def _asker(record: JobRecord, verb: RequestVerb, view: JobView) -> str | None:
+    """The person for whom Relance did it; None: it was not done by us."""
+    asker = asker_of(record.requests, verb, view.restart_count)
+    return f"{asker}{BY_US}" if asker is not None else None
 
 
 def _is_others(record: JobRecord, view: JobView, key: AttemptKey) -> bool:

@@ -14,6 +14,7 @@ from relance.domain.collecting_events import EvidenceEvent
 from relance.domain.deeds import WatchdogDeed
 from relance.domain.findings import Certainty, FindingKind
 from relance.domain.fleet import place_words
+from relance.domain.requests import BY_US
 from relance.domain.verdicts import Opinion
 from relance.recovery import wordings
 
@@ -59,7 +60,8 @@ def _job(event: e.JobEvent) -> Telling:  # noqa: C901, PLR0911, PLR0912 - one ca
         case e.FindingReported():
             return _finding(event)
         case e.OutsideChangeSeen():
-            title = f"Somebody else did something: {event.change}"
+            is_ours = event.who is not None and event.who.endswith(BY_US)
+            title = f"{'Shows as asked for' if is_ours else 'Somebody else did something'}: {event.change}"
             return Telling(title=title, detail=event.detail, at=event.at, who=event.who or "")
         case e.AttachmentKept():
             detail = f"{event.size_bytes} bytes of {event.file} from byte {event.start_offset}, as {event.digest}"

@@ -18,6 +18,7 @@ from relance.domain.keys import AttemptKey
 from relance.domain.limits import Limits
 from relance.domain.progress import Progress
 from relance.domain.records import JobRecord
+from relance.domain.requests import RequestVerb, asker_of
 from relance.domain.views import JobState, JobView
 
 S = IncidentState
@@ -142,6 +143,16 @@ def _highest_before(evidence: Evidence) -> int:
     return max(steps, default=0)
 
 
+def _canceller(record: JobRecord, view: JobView) -> str:
+    """Who cancelled the job: the person who asked Relance for it, else whom the scheduler names."""
+    asker = asker_of(record.requests, RequestVerb.CANCEL, view.restart_count)
+    if asker is not None:
+        return f"{asker}, by Relance,"
+    if view.cancelled_by is None:
+        return "somebody"
+    return f"its owner {view.user}" if view.cancelled_by == view.owner_uid else f"uid {view.cancelled_by}"
+
+
 def _of_this_attempt(evidence: Evidence) -> tuple[e.JobEvent, ...]:
     incident, view, now = evidence.incident, evidence.view, evidence.now
     if view is None:
@@ -154,10 +165,7 @@ def _of_this_attempt(evidence: Evidence) -> tuple[e.JobEvent, ...]:
     if view.state is JobState.CANCELLED and _we_cancel(incident):
         return (_close(incident, e.IncidentEnd.STOPPED, "cancelled: another try is no use", now),)
     if view.state is JobState.CANCELLED:
-        who = "somebody" if view.cancelled_by is None else f"uid {view.cancelled_by}"
-        if view.cancelled_by is not None and view.cancelled_by == view.owner_uid:
-            who = f"its owner {view.user}"
-        return (_close(incident, e.IncidentEnd.LEFT, f"{who} cancelled the job", now),)
+        return (_close(incident, e.IncidentEnd.LEFT, f"{_canceller(evidence.record, view)} cancelled the job", now),)
     settled = _settled(incident)
     if settled:
         return (_close(incident, e.IncidentEnd.LEFT, settled, now),)

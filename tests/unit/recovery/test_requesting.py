@@ -17,9 +17,11 @@ from relance.domain.streams import Stream
 from relance.domain.views import ClusterReport, Hold, JobState, NodeState, Window
 from relance.ports.backends import BackendRefusedError
 from relance.recovery.commands import CommandRefusedError
+from relance.recovery.intake import job_events
 from relance.recovery.requesting import Wanted
 from relance.recovery.sites import ClusterRules, Site
 from relance.recovery.subjects import NotKnownError
+from relance.recovery.tellings import told
 from relance.testing import history_values as values
 from tests.served.worlds import World, report, view, world
 
@@ -355,3 +357,16 @@ async def test_a_quarantine_that_shows_after_all_is_known_and_can_be_returned() 
     assert kept is not None
     assert (kept.request.id, kept.reason) == (late.id, "it shows after all")
     assert (await keep_out(made, RequestVerb.RETURN)).mark == late.mark
+
+
+async def test_what_shows_of_a_cancel_of_ours_is_told_as_the_person_s_who_asked() -> None:
+    made = await made_at()
+    await carried_out(made, await ask(made, RequestVerb.CANCEL))
+    record = (await made.history.load(values.job_stream("19"))).record
+    assert isinstance(record, JobRecord)
+    gone = replace(view("19", JobState.CANCELLED), cancelled_by=999)
+    (seen,) = [
+        item for item in job_events(record, gone, (), None, made.clock.now()) if isinstance(item, e.OutsideChangeSeen)
+    ]
+    assert (seen.change, seen.who) == ("cancel", "grace (by Relance)")
+    assert told(seen).title == "Shows as asked for: cancel"
