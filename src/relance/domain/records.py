@@ -13,7 +13,7 @@ from relance.domain.deeds import WatchdogDeed
 from relance.domain.fleet import Storm
 from relance.domain.incidents import Incident, after_watchdog, evolve, open_incident
 from relance.domain.keys import AttemptKey, JobKey
-from relance.domain.request_events import with_request, without_keeping_out
+from relance.domain.request_events import with_request, without_hold, without_keeping_out
 from relance.domain.requests import RequestRecord
 from relance.domain.stages import ClusterStages, HealthCap, Stage, StageSetting
 from relance.domain.verdicts import Suspect
@@ -259,6 +259,8 @@ def _watched(record: JobRecord, deed: WatchdogDeed) -> JobRecord:
 
 def _changed_by_others(record: JobRecord, event: e.OutsideChangeSeen) -> JobRecord:
     requeues = record.requeues
+    if event.change == "release":
+        record = replace(record, requests=without_hold(record.requests, event.who or "somebody else", event.at))
     if event.change == "requeue" and event.at is not None:
         requeues = (*requeues[-19:], (event.at, event.who))
     return replace(record, outside=(*record.outside[-99:], f"{event.change}: {event.detail}"), requeues=requeues)

@@ -68,6 +68,16 @@ def with_request(known: tuple[RequestRecord, ...], event: RequestEvent) -> tuple
             return _ended(known, event)
 
 
+def without_hold(known: tuple[RequestRecord, ...], by: str, at: datetime | None) -> tuple[RequestRecord, ...]:
+    """What is known once a job that we held was let go by somebody else."""
+    return tuple(
+        replace(item, over_at=at or item.ended_at, over_by=by)
+        if item.request.verb is RequestVerb.HOLD and item.is_in_force
+        else item
+        for item in known
+    )
+
+
 def without_keeping_out(known: tuple[RequestRecord, ...], by: str, at: datetime) -> tuple[RequestRecord, ...]:
     """What is known once nothing of ours keeps the node from anybody any more."""
     return tuple(

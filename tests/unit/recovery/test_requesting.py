@@ -370,3 +370,13 @@ async def test_what_shows_of_a_cancel_of_ours_is_told_as_the_person_s_who_asked(
     ]
     assert (seen.change, seen.who) == ("cancel", "grace (by Relance)")
     assert told(seen).title == "Shows as asked for: cancel"
+
+
+async def test_a_hold_that_somebody_else_released_is_over() -> None:
+    made = await made_at()
+    await carried_out(made, await ask(made, RequestVerb.HOLD, "20"))
+    job = values.job_key("20")
+    freed = e.OutsideChangeSeen(job=job, change="release", detail="attempt 0", who=None, at=made.clock.now())
+    await made.append(values.job_stream("20"), freed)
+    (held,) = await made.parts.requesting().of_jobs_record("20")
+    assert (held.is_in_force, held.over_by) == (False, "somebody else")
