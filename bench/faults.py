@@ -223,8 +223,11 @@ def _read_only_mariadb(cluster: RunningCluster) -> Iterator[None]:
 
 @contextmanager
 def _read_only_sqlite(state: Path) -> Iterator[None]:
-    """The files of the database refuse every write, also through a descriptor that is open."""
-    files = [str(path) for path in state.glob("relance.db*")]
+    """Database and log refuse every write, also through a descriptor that is open: SQLite says so, as on a full disk.
+
+    Not its shared memory: to write to a mapped page that refuses it is a SIGBUS (seen), and that is a killed server.
+    """
+    files = [str(path) for name in ("relance.db", "relance.db-wal") if (path := state / name).exists()]
     subprocess.run(["chattr", "+i", *files], check=True)
     try:
         yield
