@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -18,6 +19,7 @@ from relance.domain.twins import twins
 from relance.domain.views import Hold, JobState, JobView
 from relance.testing.memory_clusters import Done, Timings, UnknownJobError
 from relance.testing.memory_schedulers import Fault, FaultKind
+from tests.unit.controlling.test_holds import watch
 from tests.unit.controlling.worlds import World
 
 FAILURES = (JobState.FAILED, JobState.NODE_FAIL, JobState.OUT_OF_MEMORY, JobState.BOOT_FAIL)
@@ -156,7 +158,7 @@ def can_be_stopped(world: World, play: Play, update: Done) -> bool:
 @given(plan=happenings, broken=faults)
 @example(plan=[Happening(after_s=0.8, what="submitted again")], broken={})
 @example(plan=[Happening(after_s=1.0, what="submitted again")], broken={})
-@settings(max_examples=40)
+@settings(max_examples=12)
 def test_the_controller_never_revives_doubles_or_holds_a_job(plan: list[Happening], broken: dict[int, Fault]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         world = World(Path(folder))
@@ -187,3 +189,54 @@ def test_the_controller_never_revives_doubles_or_holds_a_job(plan: list[Happenin
             if after.raw_id == job.raw_id:
                 assert "node006" in after.excluded, "the user's own exclusion stays"
         assert all(sent.read_age_s < 1 for sent in world.scheduler.sent)
+
+
+def judge_holds(plan: list[Happening], broken: dict[int, Fault]) -> None:
+    """Play on a cluster where a restart has to hold the job; at the end nothing of ours may be held, or done twice."""
+    with tempfile.TemporaryDirectory() as folder:
+        world = World(Path(folder), timings=Timings(requeue_delay_s=5.0))
+        watch(world)
+        play = Play(plan=plan, broken=broken, begun_at=world.clock.now())
+        world.scheduler.faults.commands.update(broken)
+
+        async def whole() -> JobView:
+            job = await story(world, play)
+            world.scheduler.faults.is_silent = world.backend.is_away = False
+            await world.run(150)
+            return job
+
+        job = world.play(whole())
+        ours = [done for done in world.cluster.done if done.argv[0] == "simulated"]
+        at_once = {(sent.at, sent.argv) for sent in world.scheduler.sent}
+        requeues = [done for done in ours if done.argv[1] in ("requeue", "requeuehold")]
+        counts = [done.before.restart_count for done in requeues]
+        assert len(counts) == len(set(counts)), "no attempt is replaced twice"
+        assert all(done.before.state in FAILURES for done in requeues if (done.at, done.argv) in at_once)
+        for done in ours:
+            if done.argv[1] == "release" and (done.at, done.argv) in at_once:
+                assert done.before.hold is Hold.USER, "only what is held is released"
+                assert done.before.restart_count - 1 in counts, "and only what our own requeue made"
+        came_late = any(done.argv[1] == "requeuehold" and (done.at, done.argv) not in at_once for done in ours)
+        for after in world.cluster.jobs():
+            if after.raw_id == job.raw_id:
+                by_a_person = any(item.what == "held" for item in plan)
+                assert after.hold is Hold.NONE or by_a_person or came_late, world.verbs()
+                assert "node006" in after.excluded, "the user's own exclusion stays"
+        assert all(sent.read_age_s < 1 for sent in world.scheduler.sent if sent.argv[1] != "release")
+
+
+@given(plan=happenings, broken=faults)
+@example(plan=[Happening(after_s=1.1, what=DEATH)], broken={})
+@example(plan=[], broken={1: Fault(kind=FaultKind.FALSE_REFUSAL)})
+@settings(max_examples=10)
+def test_where_it_holds_jobs_the_controller_leaves_none_held_and_starts_none_twice(
+    plan: list[Happening], broken: dict[int, Fault]
+) -> None:
+    judge_holds(plan, broken)
+
+
+@pytest.mark.soak
+@given(plan=happenings, broken=faults)
+@settings(max_examples=2000)
+def test_where_it_holds_jobs_it_leaves_none_held_at_length(plan: list[Happening], broken: dict[int, Fault]) -> None:
+    judge_holds(plan, broken)
