@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 
 import structlog
 
+from relance.controlling.freshness import LATE_TRIES
 from relance.controlling.leases import HeldLease
 from relance.controlling.leaves import Standing
 from relance.controlling.ledger import LedgerUnusableError
@@ -37,8 +38,8 @@ from relance.ports.schedulers import JobGoneError, SchedulerRefusedError, Schedu
 _log = structlog.get_logger("relance.controlling")
 _AT_ONCE = 4
 _AGAIN_S = 10.0
-_READS = 3
-"""So many reads that take too long end a request: what is read late says nothing about now."""
+_SLOW_S = 1.0
+"""Between two reads when the first took too long: each burdens a scheduler that is busy."""
 _SHOWS_WITHIN_S = 15.0
 _POLL_S = 0.3
 _LOST_AFTER = timedelta(seconds=60)
@@ -178,7 +179,7 @@ class RequestRuns:
 
     async def _why_not_sent(self, request: Request) -> str:
         """Read once more, and say why the command does not follow now; empty when it does, at once."""
-        for _ in range(_READS):
+        for _ in range(LATE_TRIES):
             read_s = self._tools.clock.monotonic()
             try:
                 against = why_not(request, await self._read(request))
@@ -191,6 +192,7 @@ class RequestRuns:
                 return "not sent: the lease is about to end"
             if self._tools.clock.monotonic() - read_s < READ_AGE_S:
                 return ""
+            await self._tools.clock.sleep(_SLOW_S)
         return "not sent: what is read takes too long to go by; see why the scheduler is slow"
 
     async def _send(self, request: Request, command: Command) -> None:
