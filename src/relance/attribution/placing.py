@@ -30,6 +30,7 @@ _ONE_READ_S = 1.0
 """Lines of one file seen within this time were read together."""
 _MARK_SLACK_S = 2.0
 """How much later than a teardown mark in another file a line may be timed and still precede it."""
+_GOT_TERM = "task_terminated"
 _DEATH_SLACK_S = 30.0
 """A process that ends this long after the program began to shut down was ended by that."""
 _STALE_S = 600.0
@@ -199,20 +200,27 @@ def _after_teardown(clues: tuple[Clue, ...]) -> tuple[Clue, ...]:
 
     Exempt are what the host says, whose time counts for itself, and the scheduler's own statements. The end of a
     process is told when the shut-down has begun already; it counts for a while after the program's own mark, but not
-    after the scheduler has taken the step down, when it kills what is left.
+    after the scheduler has taken the step down, when it kills what is left. A process that was killed before any other
+    got TERM is why the step was taken down, though slurmstepd may say so before srun tells of that end (seen: 22.05).
     """
+    terminated: dict[str, int] = {}
+    for clue in clues:
+        if clue.hit.symptom == _GOT_TERM:
+            terminated[clue.hit.file] = min(clue.hit.offset, terminated.get(clue.hit.file, clue.hit.offset))
     marks = [clue for clue in clues if clue.role is Role.TEARDOWN and not clue.of_host and not clue.outlived]
     return tuple(
         replace(clue, role=Role.CASCADE, in_teardown=True)
-        if clue.may_be_cause and any(_is_after(clue, mark) for mark in marks)
+        if clue.may_be_cause and any(_is_after(clue, mark, terminated) for mark in marks)
         else clue
         for clue in clues
     )
 
 
-def _is_after(clue: Clue, mark: Clue) -> bool:
+def _is_after(clue: Clue, mark: Clue, terminated: Mapping[str, int]) -> bool:
     if clue.is_death and not mark.of_scheduler:
         return lead_s(mark, clue) > _DEATH_SLACK_S
+    if clue.is_death and clue.hit.offset < terminated.get(clue.hit.file, 0):
+        return False
     if clue.of_host or (clue.of_scheduler and not clue.is_death):
         return False
     if mark.hit.file == clue.hit.file:

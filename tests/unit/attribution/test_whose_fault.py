@@ -57,6 +57,9 @@ TERMED = [
         captures={"node": node}, offset=10000 + index)
     for index, node in enumerate(NODES)
 ]  # fmt: skip
+STEP_ENDED = hit(
+    "step_cancelled", 100, domain=FaultDomain.UNKNOWN, role=Role.TEARDOWN, restart=RestartHint.NOTHING, offset=9000,
+)  # fmt: skip
 EXITED = hit(
     "task_exit", 99, domain=FaultDomain.UNKNOWN, role=Role.CONTEXT, restart=RestartHint.NOTHING,
     captures={"node": "n1", "exit": "3"},
@@ -414,6 +417,14 @@ DECISIONS: dict[str, tuple[CaseFile, FaultDomain, str]] = {
     "TERM on all ranks, and nothing before": (
         case(*TERMED, job=replace(FAILED, exit_code=143)), FaultDomain.USER, "terminated_from_outside",
     ),
+    "TERM on all ranks, and KILL on the one that did not heed it": (
+        case(STEP_ENDED, *TERMED, replace(killed(105), offset=20000), job=replace(FAILED, exit_code=143)),
+        FaultDomain.USER, "terminated_from_outside",
+    ),
+    "KILL on all ranks, which leaves none to get TERM": (
+        case(STEP_ENDED, replace(killed(100), offset=9500), job=replace(FAILED, exit_code=143)),
+        FaultDomain.USER, "terminated_from_outside",
+    ),
     "ended by SIGTERM, and nothing in its output": (
         case(job=replace(FAILED, exit_code=143)),
         FaultDomain.USER,
@@ -449,6 +460,9 @@ NO_DECISIONS: dict[str, CaseFile] = {
         EXITED, *TERMED, job=replace(FAILED, exit_code=143)
     ),
     "ranks got TERM after one was killed": case(killed(99), *TERMED, job=replace(FAILED, exit_code=143)),
+    "ranks got TERM after one was killed, of which srun told when the step's end had been told": case(
+        STEP_ENDED, replace(killed(100), offset=9500), *TERMED, job=replace(FAILED, exit_code=143)
+    ),
     "it ended by SIGTERM, and nothing of its output could be read": case(
         job=replace(FAILED, exit_code=143), coverage=(Coverage(source="job.log", sight=Sight.REFUSED),)
     ),
