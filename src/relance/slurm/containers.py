@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from relance.slurm.outputs import CONNECTION, Output, never_ran
-from relance.slurm.processes import Heard, Manners, converse, never_whole, only_greeted
+from relance.slurm.processes import Heard, Manners, converse, never_whole, nothing, only_greeted
 
 _KEPT = (
     "CONTAINER_HOST", "DOCKER_HOST", "HOME", "HTTPS_PROXY", "KUBECONFIG", "KUBERNETES_SERVICE_HOST",
@@ -105,14 +105,15 @@ async def ask(
     argv, (slurm_conf, token) = tuple(command), given
     mark = f"relance-{secrets.token_hex(16)}"
 
-    def request(left_s: float) -> bytes:
+    def request(left_s: float, _since_s: float) -> bytes:
         # Whole seconds are what every `timeout` understands; they count from the greeting, as ours do.
         return f"{mark}\n{max(1, int(left_s))}\n{token}\n".encode()
 
     heard = await converse(
         (*container.prefix, "sh", "-c", _INSIDE, "relance", slurm_conf, *argv),
         environment(ours),
-        Manners(greeting=_GREETING, request=request, is_whole=never_whole),
+        Manners(greeting=_GREETING, is_whole=never_whole),
+        request,
         time_limit_s=time_limit_s,
         max_bytes=max_bytes + _OVERHEAD_BYTES,
     )
@@ -125,7 +126,9 @@ async def enter(container: Container, *, time_limit_s: float, ours: Mapping[str,
     """Enter it, ask for nothing and hear what is said."""
     argv = (*container.prefix, "sh", "-c", _INSIDE, "relance", "")
     manners = only_greeted(_GREETING)
-    return await converse(argv, environment(ours), manners, time_limit_s=time_limit_s, max_bytes=_OVERHEAD_BYTES)
+    return await converse(
+        argv, environment(ours), manners, nothing, time_limit_s=time_limit_s, max_bytes=_OVERHEAD_BYTES
+    )
 
 
 def inside_of(heard: Heard) -> Inside | None:

@@ -22,7 +22,10 @@ import signal
 import subprocess
 import sys
 import time
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 BIN_DIR = ""  # folder of Slurm's commands; empty: PATH below
 SLURM_CONF = ""  # the cluster's slurm.conf; empty: where Slurm looks by itself

@@ -23,4 +23,4 @@ def script_text(*, python: str = PYTHON, bin_dir: str = "", slurm_conf: str = ""
         text = text.replace(f'\n{name} = ""', f"\n{name} = {json.dumps(value)}", 1)
     text = text.replace("\nREAD_ONLY = False", f"\nREAD_ONLY = {read_only}", 1)
     lines = (line for line in text.splitlines() if not line.startswith("# ruff:"))
-    return "\n".join((f"#!{python} -I", *lines, ""))
+    return "\n".join((f"#!{python} -IS", *lines, ""))

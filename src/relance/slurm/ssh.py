@@ -1,9 +1,9 @@
 """Slurm's commands on another host, by OpenSSH's client and the script `relance-slurm` there.
 
-The first command opens a connection that is kept, and the later ones use it. Each waits for the script's greeting and
-hands the command over only then: without a greeting nothing was run, and what is lost after it may have been carried
-out. The script counts its limit from its greeting, so that no command outlives ours, however late it arrives. ssh's own
-exit code and words never pass for Slurm's: those come in a reply of the script's that has lengths.
+The first command opens a connection that is kept, and the later ones use it; some sessions on it are begun ahead. The
+script greets, and the command is handed over only then: without a greeting nothing was run, and what is lost after it
+may have been carried out. The script counts its limit from its greeting, so that no command outlives ours, however late
+it arrives. ssh's own exit code and words never pass for Slurm's: those come in a reply of the script's, with lengths.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from relance.slurm.outputs import CONNECTION, Output, never_ran
-from relance.slurm.processes import Heard, Manners, converse, only_greeted
+from relance.slurm.processes import Heard, Manners, converse, nothing, only_greeted
+from relance.slurm.spares import drop_spares, spares_of
 
 SCRIPT = "relance-slurm"
 """The one constant word that is run on the other host."""
@@ -158,16 +159,14 @@ async def ask(
     """Run a command by the script on the other host. Never raises for what becomes of it."""
     argv = tuple(command)
 
-    def request(left_s: float) -> bytes:
-        limit_s = max(0.001, left_s - min(_MARGIN_S, left_s / 4))
+    def request(left_s: float, since_s: float) -> bytes:
+        # The script's clock runs since its greeting, so its limit is counted from there.
+        limit_s = since_s + max(0.001, left_s - min(_MARGIN_S, left_s / 4))
         asked = {"argv": list(argv), "limit_s": round(limit_s, 3), "most_bytes": max_bytes, "token": token}
         return json.dumps(asked).encode() + b"\n"
 
-    manners = Manners(greeting=_GREETING, request=request, is_whole=_is_whole)
-    heard = await converse(
-        ssh.argv(ssh.script), environment(ours), manners,
-        time_limit_s=time_limit_s, max_bytes=max_bytes + _OVERHEAD_BYTES,
-    )  # fmt: skip
+    spares = spares_of((ssh, ssh.argv(ssh.script)), environment(ours), Manners(greeting=_GREETING, is_whole=_is_whole))
+    heard = await spares.ask(request, time_limit_s=time_limit_s, max_bytes=max_bytes + _OVERHEAD_BYTES)
     if heard.greeting is None:
         return never_ran(argv, why_unreached(ssh, heard), wall_s=heard.wall_s, unreached=CONNECTION)
     return _output(ssh, argv, heard)
@@ -194,12 +193,13 @@ async def greet(ssh: Ssh, *, word: str, time_limit_s: float, ours: Mapping[str, 
     """Run a word there, ask for nothing and hear what is said."""
     manners = only_greeted(_GREETING)
     return await converse(
-        ssh.argv(word), environment(ours), manners, time_limit_s=time_limit_s, max_bytes=_OVERHEAD_BYTES
+        ssh.argv(word), environment(ours), manners, nothing, time_limit_s=time_limit_s, max_bytes=_OVERHEAD_BYTES
     )
 
 
 async def leave(ssh: Ssh, ours: Mapping[str, str]) -> None:
-    """Give the kept connection back, if there is one."""
+    """Give back the kept connection, and the sessions on it, if there are any."""
+    await drop_spares(ssh)
     if not _is_kept(ssh):
         return
     with suppress(OSError, TimeoutError):

@@ -6,7 +6,7 @@ import asyncio
 import os
 import shlex
 import subprocess
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,7 +33,7 @@ HOSTILE = (
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[SshServer, Stand]]:
+def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[SshServer, Stand]]:
     """One sshd for the tests that leave it as it is."""
     stand = Stand(tmp_path_factory.mktemp("ssh") / "bin")
     with sshd(Login(script=script_text(bin_dir=str(stand.folder)))) as running:
@@ -41,11 +41,19 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[SshServer
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> Iterator[tuple[SshServer, Stand]]:
+async def server(one: tuple[SshServer, Stand]) -> AsyncIterator[tuple[SshServer, Stand]]:
+    """The shared one; what a test's event loop keeps of it ends with the test."""
+    yield one
+    await leave(by(one[0].ssh))
+
+
+@pytest.fixture
+async def own(tmp_path: Path) -> AsyncIterator[tuple[SshServer, Stand]]:
     """An sshd that a test may disturb."""
     stand = Stand(tmp_path / "bin")
     with sshd(Login(script=script_text(bin_dir=str(stand.folder)))) as running:
         yield running, stand
+        await leave(by(running.ssh))
 
 
 def by(ssh: Ssh) -> Commands:

@@ -120,7 +120,7 @@ DRAWN: Mapping[str, st.SearchStrategy[str]] = {
     "start": TIMES | st.just("now"),
 }
 HOSTILE = (
-    "-M", "--clusters=other", "-Mother", "all", "State=DOWN", "NodeName=gpu001", "SuspendProgram=/bin/sh", "12\n13",
+    "-M", "--clusters=other", "-Mother", "all", "State=DOWN", "NodeName=gpu[001-002]", "SuspendProgram=/x", "12\n13",
     "1 2", "--", "", "$(id)", "`id`", ";", "shutdown", "--uid=0", "JobId=1,2", "UserId=0", "-o", "@file", "Users=ada",
     "x" * 300_000, "\uff11\uff12", "12\u2028", "a\x00b",
 )  # fmt: skip
@@ -263,7 +263,7 @@ def test_what_is_chosen_at_the_script_s_side_is_written_into_it(tmp_path: Path) 
     text = script_text(
         python="/opt/python/bin/python3", bin_dir="/opt/slurm/bin/", slurm_conf='/etc/s"l\nurm.conf', read_only=True
     )
-    assert text.startswith("#!/opt/python/bin/python3 -I\n")
+    assert text.startswith("#!/opt/python/bin/python3 -IS\n")
     made: dict[str, object] = {"__name__": "made"}
     exec(compile(text, "made", "exec"), made)  # noqa: S102 - our own text
     assert (made["BIN_DIR"], made["SLURM_CONF"]) == ("/opt/slurm/bin", '/etc/s"l\nurm.conf')
