@@ -49,6 +49,8 @@ def _ended(facts: JobFacts, before: AttemptKey, zone: tzinfo | None) -> str:
 
 def _did(facts: JobFacts, incident: Incident, zone: tzinfo | None) -> str:
     action, advice = incident.action, incident.advice
+    if incident.by_watchdog:
+        return "requeued by the watchdog, on the nodes that Slurm gives it"
     if action is None or advice is None or not (incident.restarted_by_us or action.kind is ActionKind.CONSTRAIN):
         return "nothing: the scheduler or a person started it again"
     begun = "others requeued it, now" if action.kind is ActionKind.CONSTRAIN else "requeued"

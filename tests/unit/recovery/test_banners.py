@@ -7,7 +7,10 @@ import pytest
 
 from relance.domain import events as e
 from relance.domain.advice import ActionKind
+from relance.domain.deeds import DeedState, WatchdogDeed
 from relance.domain.faults import Scope
+from relance.domain.ledgers import Verb
+from relance.domain.stages import Stage
 from relance.domain.views import Wish
 from relance.recovery.queries import Queries
 from relance.recovery.sites import Site
@@ -84,3 +87,13 @@ async def test_a_line_of_a_kernel_log_is_not_quoted() -> None:
     assert "(21:00 Tokyo)" in told[0]
     assert "CUDA" not in "".join(told)
     assert "why: it is a node, not your code: n1" in told[1]
+
+
+async def test_it_says_that_the_watchdog_restarted_the_job_while_no_controller_lived() -> None:
+    opened = next(event for event in values.whole_story("20") if isinstance(event, e.IncidentOpened))
+    deed = WatchdogDeed(
+        id="dog-1", attempt=opened.attempt, verb=Verb.REQUEUE, number=1, state=DeedState.DONE, stage=Stage.ACT,
+        argv=("scontrol", "requeue", "20"), restart_count=1, reason="Slurm is about to forget it", at=opened.opened_at,
+    )  # fmt: skip
+    lines = await banner(e.WatchdogActed(attempt=opened.attempt, deed=deed))
+    assert any("requeued by the watchdog" in line for line in lines)
