@@ -25,7 +25,10 @@ def twin_of(transaction: Transaction, job: JobView, *, ended: datetime | None = 
     report = transaction.report
     if report is None or transaction.began.advice.successor:
         return ""
-    found = twins(job, report.jobs, _attempt_began(transaction, report), ended)
+    # A scheduler forgets a dependency once it is met: the look remembers it.
+    former = next((other.dependency for other in report.jobs if other.raw_id == job.raw_id), "")
+    known = replace(job, dependency=job.dependency or former)
+    found = twins(known, report.jobs, _attempt_began(transaction, report), ended)
     return next((twin.reason for twin in found if twin.is_certain), "")
 
 

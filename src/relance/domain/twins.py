@@ -40,7 +40,8 @@ def twins(
 
     That is a job of the same user with the same name and script, or name and work directory, submitted at `since` (when
     the attempt began; None: not known) or later, or started since it `ended`; or a singleton, `afterany` or
-    `afternotok` successor. Tasks of one array are no twins of each other. Times count in whole seconds, as some
+    `afternotok` successor; or, where the job itself is of a singleton chain, any other that lives.
+    Tasks of one array are no twins of each other. Times count in whole seconds, as some
     schedulers give no finer ones. What a requeue does to a submit time is left out: the first submission counts. A
     state that cannot be read counts as alive. One that is over counts where it outlived the attempt: somebody had the
     work done again, or it failed with it and is the one to restart. The certain ones come first.
@@ -60,7 +61,9 @@ def with_former_dependencies(jobs: Iterable[JobView], former: Mapping[str, str])
     )
 
 
-def _twin(job: JobView, other: JobView, since: datetime | None, ended: datetime | None) -> Twin | None:
+def _twin(  # noqa: PLR0911 - one case after another
+    job: JobView, other: JobView, since: datetime | None, ended: datetime | None
+) -> Twin | None:
     is_over = other.state.is_over
     is_one_array = job.array is not None and other.array == job.array
     if other.raw_id == job.raw_id or other.user != job.user or is_one_array:
@@ -78,6 +81,10 @@ def _twin(job: JobView, other: JobView, since: datetime | None, ended: datetime 
     if "singleton" in other.dependency:
         reason = f"{state} has the same name and is the next of a singleton chain"
         return Twin(raw_id=other.raw_id, reason=reason, is_successor=True, waits=waits)
+    if "singleton" in job.dependency and not is_over:
+        # A requeue is not asked for it again: both would run.
+        reason = f"{state} has the same name, and this one was to run alone (singleton)"
+        return Twin(raw_id=other.raw_id, reason=reason, waits=waits)
     newer = _is_newer(other, since, ended)
     likeness = _likeness(job, other)
     same = [word for word, is_same in likeness if is_same]

@@ -202,3 +202,15 @@ def test_of_copies_submitted_and_started_in_one_second_one_goes_on() -> None:
 )  # fmt: skip
 def test_what_is_over_and_stood_in_for_nothing_is_no_twin(other: JobView) -> None:
     assert twins(FAILED, (other,), BEGAN, ENDED) == ()
+
+
+def test_a_job_of_a_singleton_chain_is_not_restarted_beside_an_older_one_that_lives() -> None:
+    older = replace(
+        COPY, raw_id="16", first_submitted_at=T0 - timedelta(days=1), state=JobState.RUNNING, script_id="s2"
+    )
+    chained = replace(FAILED, dependency="singleton")
+    assert reasons(older) == []
+    assert reasons(older, job=chained) == [
+        "job 16 (running) of ada has the same name, and this one was to run alone (singleton)"
+    ]
+    assert reasons(replace(older, state=JobState.COMPLETED), job=chained) == []
