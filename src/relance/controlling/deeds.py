@@ -44,7 +44,8 @@ class Deeds:
     def in_the_way(self, attempt: AttemptKey) -> str:
         """Why a requeue of this attempt waits; empty when the watchdog is not about to requeue or release it.
 
-        What cannot be read is taken for such a deed.
+        A folder that cannot be read is taken for such a deed; a file that cannot be understood is none, as the watchdog
+        itself does nothing beside one.
         """
         try:
             found = [_deed(path) for path in self._folder.glob(f"*{DEED_SUFFIX}")]

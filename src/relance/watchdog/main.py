@@ -50,6 +50,7 @@ class _Process:
         self._once = once
         self._clock = Clock()
         self._log = Log()
+        self._is_unmetered = False
         self._watches = tuple(
             Watch(cluster, settings.every_s, Alarms(cluster.name, self._log), self._clock)
             for cluster in settings.clusters
@@ -114,7 +115,11 @@ class _Process:
         try:
             write_whole(path, metrics_text(self._watches, self._clock.now()), mode=0o644)
         except OSError as error:
-            self._log.say(self._clock.now(), "warning", "no metrics file", file=str(path), why=error.strerror)
+            if not self._is_unmetered:
+                self._log.say(self._clock.now(), "warning", "no metrics file", file=str(path), why=error.strerror)
+            self._is_unmetered = True
+        else:
+            self._is_unmetered = False
 
     def _open_pages(self) -> Pages | None:
         if self._settings.metrics_port is None:

@@ -18,7 +18,7 @@ _HOLDS = {
     HeldBy.NOBODY: Hold.NONE,
     HeldBy.USER: Hold.USER,
     HeldBy.ADMIN: Hold.ADMIN,
-    HeldBy.SLURM: Hold.ADMIN,
+    HeldBy.SLURM: Hold.SCHEDULER,
     HeldBy.UNKNOWN: Hold.UNKNOWN,
 }
 

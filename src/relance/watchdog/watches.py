@@ -35,6 +35,7 @@ READ_AGE_S = 1.0
 """A command follows the read that allows it by less (design 10)."""
 _SETTINGS_S = 60.0
 _SETTINGS_KEPT_S = 600.0
+_REFUSED_S = 3600.0
 _QUIET_S = 60.0
 """While there is nothing to watch over, the scheduler is asked so often, to know that it answers."""
 
@@ -70,6 +71,7 @@ class Watch:
         self._looked_s = float("-inf")
         self._decided: dict[str, str] = {}
         """Attempts of which accounting said that somebody decided."""
+        self._markless = ""
         self._untold: list[str] = []
         """What accounting did not tell in this round."""
         self._is_ending = False
@@ -126,6 +128,7 @@ class Watch:
             if isinstance(item, Want):
                 left += await self._want(item, wanted)
         self._say_left(left)
+        self._say_refused()
         self._alarm(Subject.ACCOUNTING, listed(self._untold))
 
     def _read_ledger(self) -> LedgerView:
@@ -194,7 +197,7 @@ class Watch:
             await asyncio.shield(carrying)
         except asyncio.CancelledError:
             self._is_ending = True
-            await carrying
+            await asyncio.gather(carrying, return_exceptions=True)
             raise
         return []
 
@@ -253,8 +256,6 @@ class Watch:
             return
         state, text = await self._send(deed)
         self._keep(replace(deed, state=state, answered_at=self._clock.now(), text=text))
-        refused = state is DeedState.REFUSED
-        self._alarm(Subject.REFUSED, f"{' '.join(deed.argv)}: {text}" if refused else "")
 
     async def _send(self, deed: WatchdogDeed) -> tuple[DeedState, str]:
         try:
@@ -271,8 +272,6 @@ class Watch:
         self.alarms.counts[deed.verb.value, deed.state.value] += 1
         facts = {"attempt": str(deed.attempt), "verb": deed.verb.value, "state": deed.state.value}
         self.alarms.say(self._clock.now(), "deed", **facts, reason=deed.reason, text=deed.text)
-        if deed.state is DeedState.LOST:
-            self._alarm(Subject.REFUSED, f"{' '.join(deed.argv)}: {deed.text}")
 
     def _say_left(self, left: list[Left] | tuple[()]) -> None:
         texts = {
@@ -281,6 +280,18 @@ class Watch:
         }
         self._alarm(Subject.LIMIT, listed(texts[True]))
         self._alarm(Subject.LEFT, listed(texts[False]))
+
+    def _say_refused(self) -> None:
+        """Name what came to nothing lately, while the scheduler still shows its job."""
+        now = self._clock.now()
+        failed = [
+            f"{' '.join(deed.argv)}: {deed.text}"
+            for deed in self.spool.deeds.values()
+            if deed.state in (DeedState.REFUSED, DeedState.LOST)
+            and deed.attempt.job.raw_id in self._jobs
+            and (now - (deed.answered_at or deed.at)).total_seconds() < _REFUSED_S
+        ]
+        self._alarm(Subject.REFUSED, listed(failed))
 
     def _alarm(self, subject: Subject, text: str) -> None:
         self.alarms.set(self._clock.now(), subject, text)
@@ -299,7 +310,14 @@ class Watch:
         try:
             write_whole(self.cluster.folder / MARK_FILE, mark_text(mark))
         except OSError as error:
-            self.alarms.say(self._clock.now(), "no mark was left", why=str(error.strerror))
+            problem = f"{error.filename}: {error.strerror}"
+        else:
+            problem = ""
+        if problem != self._markless:
+            self._markless = problem
+            self.alarms.say(
+                self._clock.now(), "no mark can be left" if problem else "a mark is left again", why=problem
+            )
 
 
 def write_whole(path: Path, text: str, mode: int = 0o600) -> None:
