@@ -371,3 +371,37 @@ async def test_a_hold_that_the_controller_takes_up_again_is_its_own(stand: Stand
     assert await stand.rounds(3) == []
     stand.show(held(hold=Hold.NONE))
     assert await stand.rounds(30) == []
+
+
+async def test_what_was_refused_is_told_while_the_job_is_there_and_for_an_hour(stand: Stand) -> None:
+    stand.write(taken())
+    stand.scheduler.fails["send"] = RefusedError("no", text="Access/permission denied")
+    await stand.rounds(2)
+    assert stand.subjects == {Subject.REFUSED}
+    stand.clock.advance(3600)
+    await stand.rounds(2)
+    assert stand.subjects == set()
+
+
+async def test_told_to_end_it_ends_also_when_the_answer_cannot_be_written(stand: Stand) -> None:
+    stand.write(taken())
+    is_out = asyncio.Event()
+
+    async def lost(argv: tuple[str, ...]) -> None:
+        is_out.set()
+        await asyncio.sleep(0.05)
+        stand.watch.spool.folder.rename(stand.folder / "gone")
+
+    stand.scheduler.send = lost  # type: ignore[method-assign,assignment]  # the disk goes meanwhile
+    running = asyncio.create_task(stand.watch.run())
+    await is_out.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+
+async def test_a_folder_that_takes_no_mark_is_said_once(stand: Stand) -> None:
+    stand.write()
+    (stand.folder / "watchdog.json.new").mkdir()
+    await stand.rounds(5)
+    assert [line["event"] for line in stand.said].count("no mark can be left") == 1
