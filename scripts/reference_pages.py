@@ -21,6 +21,7 @@ from relance.config import providers as provider_settings
 from relance.config import settings as settings_module
 from relance.config import sources as source_settings
 from relance.config.evidence import EvidenceSettings
+from relance.config.gates import OptInSettings, QuietHoursSettings
 from relance.domain import events as e
 from relance.domain.incidents import TRANSITIONS, IncidentState
 from relance.domain.limits import Limits
@@ -77,7 +78,8 @@ def settings_page() -> str:
     for group, title in _GROUPS:
         lines += [f"## {title}", "", "| setting | default | meaning |", "| --- | --- | --- |"]
         lines += [
-            f"| `{name}` | {_default(field)} | {_meaning(group, name)} |" for name, field in group.model_fields.items()
+            f"| `{field.alias or name}` | {_default(field)} | {_meaning(group, name)} |"
+            for name, field in group.model_fields.items()
         ]
         lines.append("")
     return "\n".join(lines)
@@ -89,6 +91,8 @@ _GROUPS: tuple[tuple[type[BaseModel], str], ...] = (
     (source_settings.LogStoreSettings, "`clusters[].logs[]` with `kind: loki` or `kind: victorialogs`"),
     (source_settings.MetricStoreSettings, "`clusters[].metrics[]`"),
     (source_settings.ProgressSeriesSettings, "`clusters[].metrics[].progress`"),
+    (OptInSettings, "`clusters[].opt_in` with accounts"),
+    (QuietHoursSettings, "`clusters[].quiet_hours[]`"),
     (EvidenceSettings, "`clusters[].evidence`"),
     (settings_module.LocalSchedulerSettings, "`clusters[].scheduler` with `kind: local`"),
     (settings_module.SlurmSchedulerSettings, "`clusters[].scheduler` with `kind: slurm`"),
