@@ -272,12 +272,13 @@ def test_a_controller_that_wakes_after_its_lease_does_nothing_twice(
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(1800)
 @given(
     stopped_after_s=st.floats(min_value=4, max_value=10).map(lambda value: round(value, 2)),
     for_s=st.floats(min_value=1, max_value=90).map(lambda value: round(value, 1)),
     killed=st.booleans(),
 )
-@settings(max_examples=100)
+@settings(max_examples=60)
 def test_whenever_it_is_stopped_or_killed_nothing_is_done_twice(
     stopped_after_s: float, for_s: float, killed: bool
 ) -> None:
