@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,15 @@ from relance.controlling.paces import ControllerSettings, Pace
 from relance.domain import events as e
 from relance.domain.advice import ActionEnd
 from relance.domain.keys import stable_id
-from relance.domain.nodes import Drain, Undrain
-from relance.domain.requests import Request, RequestKind, RequestRecord, RequestVerb, drain_reason
+from relance.domain.nodes import Drain, Reserve, Undrain
+from relance.domain.requests import (
+    Request,
+    RequestKind,
+    RequestRecord,
+    RequestVerb,
+    drain_reason,
+    reservation_name,
+)
 from relance.domain.stages import Stage, StageSetting
 from relance.domain.streams import Stream
 from relance.domain.views import Hold, JobState
@@ -144,3 +152,24 @@ async def test_an_administrator_s_drain_bears_its_reason_word_by_word_and_is_und
         await as_root.send(as_root.change_node(Undrain(node=node)), LIMIT_S)
         assert not (await as_root.read_node(node)).is_drained
         await as_root.close()
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(360)
+async def test_a_quarantine_that_runs_out_ends_by_itself_and_nothing_that_runs_notices(
+    slurm_nodes: LeasedNodes,
+) -> None:
+    async with slurm_bench(slurm_nodes) as bench:
+        running = await reach(bench, await bench.submit(nodes=3), JobState.RUNNING)
+        node, *_ = running.nodes
+        key = stable_id("req", node, bench.clock.now().isoformat())
+        until = (bench.clock.now() + timedelta(seconds=65)).replace(microsecond=0)
+        reserve = Reserve(node=node, name=reservation_name(key), until=until)
+        await bench.scheduler.send(bench.scheduler.change_node(reserve), LIMIT_S)
+        end = bench.clock.monotonic() + 240
+        while (await bench.scheduler.read_node(node)).windows:  # Slurm drops it some 20 s after its end
+            assert bench.clock.monotonic() < end
+            await bench.clock.sleep(2)
+        assert bench.clock.now() >= until
+        after = await bench.scheduler.read(running.raw_id)
+        assert (after.state, after.restart_count, after.started_at) == (JobState.RUNNING, 0, running.started_at)
