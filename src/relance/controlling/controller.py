@@ -186,6 +186,7 @@ class Controller:
 
     async def obey_orders(self) -> None:
         """Renew the lease, note what is taken, and prepare, claim and begin what the orders allow."""
+        self._ledger.beat()
         asked_s = self._clock.monotonic()
         try:
             orders = await self._backend.orders(self._scheduler.cluster, self._holder)
