@@ -180,7 +180,7 @@ def _stand(cluster: RunningCluster, place: Path, running: ExitStack, *, on_maria
     operator = user_of(cluster.plan.operator)
     shims = Shims(place / "shims", operator, open_python(place, operator))
     setup = SlurmSetup(
-        scheduler={**FAST_POLLS, "conf": str(conf)},
+        scheduler={**FAST_POLLS, "jobs_s": 1, "conf": str(conf)},
         site={"limits": LIMITS},
         settings={
             "server": {"port": port, **({"database": _mariadb(cluster)} if on_mariadb else {})},
@@ -189,7 +189,7 @@ def _stand(cluster: RunningCluster, place: Path, running: ExitStack, *, on_maria
         environment={"PATH": f"{shims.folder}:{cluster.env['PATH']}"},
         end_running=frozenset(EndRunning),
         apart=True,
-        watchdog={"stage": "act", "every_s": 1.0},
+        watchdog={"stage": "act", "every_s": 2.0},
     )
     site = SlurmSite(cluster, place / "site", setup)
     return Stand(site=site, shims=shims, to_server=to_server, to_slurmctld=to_slurmctld, on_mariadb=on_mariadb)
