@@ -33,7 +33,7 @@ OPERATOR, OWNER = "relance", "owner1"
 WAIT_S = 60.0
 MIN_JOB_AGE_S, RELEASE_AFTER_S, MARGIN_S = 26, 3.0, 20.0
 LATE_S = 30.0
-"""A hold is released within 10 s of its limit (the benchmark holds that); on a machine under load it takes no longer."""
+"""A hold is released within 10 s of its limit, as the benchmark says; on a machine under load within so much."""
 SCRIPT = '#!/bin/sh\nif [ "${SLURM_RESTART_COUNT:-0}" = 0 ]; then exit 3; fi\nexec sleep 300\n'
 
 
