@@ -10,6 +10,7 @@ import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -58,6 +59,7 @@ def create_app(server: ServerParts, pages: ASGIApp | None = None) -> FastAPI:
         app.add_exception_handler(kind, _known)
     app.add_exception_handler(HTTPException, _plain)
     app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(ClientDisconnect, _gone)
     app.add_exception_handler(Exception, _unknown)
     app.add_middleware(RequestChecks, web=server.web)
     if pages is not None:
@@ -93,6 +95,11 @@ async def _invalid(_: Request, error: Exception) -> JSONResponse:
     return problem_response(
         Problem(status=problem.status, code="bad_input", message=message, remedy=f"see {PREFIX}/openapi.json")
     )
+
+
+async def _gone(_: Request, __: Exception) -> JSONResponse:
+    """An agent that was killed while it sent something is no failure of ours; nobody reads the answer."""
+    return problem_response(problem_of_status(400, "the request ended before its end"))
 
 
 async def _unknown(request: Request, error: Exception) -> JSONResponse:

@@ -4,6 +4,7 @@ import hashlib
 from pathlib import Path
 
 import pytest
+from starlette.types import Message, Scope
 
 from relance.api import write_admin_token
 from relance.domain import events as e
@@ -20,7 +21,7 @@ from relance.serving.identities import digest_of
 from relance.testing import history_values as values
 from relance.testing.manual_clocks import ManualClock
 from relance.testing.memory_tokens import MemoryTokens
-from tests.served.worlds import ADVICE, ASKING, DIGEST, World, world
+from tests.served.worlds import ADVICE, ASKING, DIGEST, World, secret, world
 
 READING = (
     "/me",
@@ -159,6 +160,38 @@ async def test_an_unexpected_failure_keeps_its_text_to_itself(monkeypatch: pytes
     assert answer.status_code == 500
     assert "hunter2" not in answer.text
     assert answer.json()["error"]["code"] == "internal"
+
+
+async def test_who_is_killed_while_it_sends_is_no_failure_of_the_server(capsys: pytest.CaptureFixture[str]) -> None:
+    app, sent = (await world()).app(), list[Message]()
+    words: list[Message] = [
+        {"type": "http.request", "body": b'{"half', "more_body": True},
+        {"type": "http.disconnect"},
+    ]
+
+    async def receive() -> Message:
+        return words.pop(0)
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    headers = {"host": "127.0.0.1", "authorization": f"Bearer {secret(TokenRole.AGENT)}"}
+    scope: Scope = {
+        "type": "http",
+        "http_version": "1.1",
+        "method": "POST",
+        "scheme": "http",
+        "path": "/api/v1/agents/submit",
+        "raw_path": b"/api/v1/agents/submit",
+        "query_string": b"",
+        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+        "server": ("127.0.0.1", 80),
+        "client": ("127.0.0.1", 40000),
+    }
+    await app(scope, receive, send)
+    assert words == []
+    assert sent[0]["status"] == 400
+    assert "request_failed" not in capsys.readouterr().out
 
 
 async def test_a_server_without_its_database_lives_but_is_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:
