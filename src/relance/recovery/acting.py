@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from relance.domain.keys import JobKey
+from relance.domain.quiet_hours import quiet_now
 from relance.domain.records import ClusterRecord, JobRecord
 from relance.domain.stages import Stage
 from relance.domain.streams import Stream
@@ -60,7 +61,8 @@ class Actors:
                     continue
                 acts = job_stage(record, stages, rules, now, view).stage is Stage.ACT
                 known = self._answers[key] = _Answer(record=record, view=view, stages=stages, acts=acts)
-            if known.acts:
+            # In quiet hours nothing begins, and what nobody parks then the watchdog is not to start either.
+            if known.acts and quiet_now(rules.quiet, tuple(view.partition.split(",")), now) is None:
                 found.append(str(view.attempt_key(stages.cluster)))
         return tuple(found)
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import time
 
 from relance.domain import events as e
+from relance.domain.quiet_hours import QuietHours, QuietWeek
 from relance.domain.records import ClusterRecord
 from relance.domain.stages import Stage, StageSetting
 from relance.domain.streams import Stream
@@ -83,3 +85,13 @@ async def test_a_stage_that_is_lowered_counts_at_once() -> None:
     assert ACT.setting is not None
     lowered = replace(ACT, setting=replace(ACT.setting, stage=Stage.OBSERVE))
     assert await actors.of(LOOK, lowered, RULES, at(12)) == ()
+
+
+async def test_in_quiet_hours_nothing_is_left_to_the_watchdog() -> None:
+    history = await _told()
+    hours = QuietHours(begins=time(11, 30), ends=time(12, 0), partitions=frozenset({RUNNING.partition}))
+    rules = replace(RULES, quiet=QuietWeek(hours=(hours,)))
+    actors = Actors(history)
+    everything = tuple(str(view.attempt_key("alpha")) for view in LOOK.jobs)
+    found = [await actors.of(LOOK, ACT, rules, at(minutes * 60)) for minutes in (29, 31, 59, 61)]
+    assert found == [everything, (), (), everything]
