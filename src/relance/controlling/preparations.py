@@ -187,7 +187,10 @@ def _restart(scene: Scene, builder: CommandBuilder) -> Preparation | NothingToDo
 
 
 def window_of(transaction: Transaction, job: JobView) -> float | None:
-    """How long the scheduler lets the job wait that we have just requeued plainly; None: this read does not show it."""
+    """How long the scheduler lets a job wait that we have requeued plainly, as read before the first update.
+
+    None: this read does not show it. A job is read earlier, too, and then may show a time from before the requeue.
+    """
     is_ours = transaction.requeued_by_us and transaction.wrote is None and not transaction.began.holds
     waits = job.state is JobState.PENDING and job.restart_count == transaction.target_count
     if not is_ours or not waits or job.hold is not Hold.NONE or job.eligible_at is None:

@@ -35,7 +35,7 @@ class Sight:
         self._session = f"{holder}/{clock.now().isoformat(timespec='microseconds')}"
         self._sequence = 0
         self._looked_s: float | None = None
-        self._window_s = float("inf")
+        self._windows_s = (float("inf"), float("inf"))
         self._dependencies: dict[str, str] = {}
         self._suspect = 0
         self._said_s: dict[_Said, float] = {}
@@ -83,11 +83,11 @@ class Sight:
     def window_s(self) -> float:
         """How long a requeued job waits before it starts by itself, as far as is known; infinite before a look."""
         told_s = self.report.facts.requeue_delay_s if self.report is not None else float("inf")
-        return min(told_s, self._window_s)
+        return min(told_s, max(self._windows_s))
 
     def note_window(self, window_s: float) -> None:
-        """A requeued job showed this wait; settings that are read once by a scheduler may say another."""
-        self._window_s = window_s
+        """A requeued job showed this wait; settings that a scheduler reads once may say another. One alone is none."""
+        self._windows_s = (self._windows_s[1], window_s)
 
     def job(self, raw_id: str) -> JobView | None:
         """A job as the newest look showed it."""

@@ -103,9 +103,6 @@ class Carrying:
         try:
             async with asyncio.timeout(COMMAND_LIMIT_S + GRACE_S):
                 job = await self._tools.scheduler.read(self._transaction.expected.raw_id)
-            window_s = window_of(self._transaction, job)
-            if window_s is not None:
-                self._tools.surroundings.note_window(window_s)
             return Saw(job=job, took_s=self._tools.clock.monotonic() - self._read_at_s)
         except JobGoneError as error:
             return Missing(text=str(error))
@@ -118,6 +115,8 @@ class Carrying:
         job = self._transaction.job
         if job is None:
             return await self._read()
+        if send.verb is Verb.CONSTRAIN and (window_s := window_of(self._transaction, job)) is not None:
+            self._tools.surroundings.note_window(window_s)
         command = self._command(send, job)
         is_first = self._is_first()
         try:

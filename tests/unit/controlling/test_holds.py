@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -142,20 +143,35 @@ def test_on_a_cluster_that_leaves_time_nothing_is_held(world: World) -> None:
     assert world.verbs() == ["requeue", "update"]
 
 
-def test_a_window_that_the_read_back_shows_counts_for_the_next_restart(tmp_path: Path) -> None:
+def test_a_window_that_the_read_back_shows_twice_counts_for_the_next_restart(tmp_path: Path) -> None:
     world = short_world(tmp_path)
     facts = world.cluster.facts
     world.cluster.facts = lambda: replace(facts(), requeue_delay_s=121.0)  # type: ignore[method-assign]
 
     async def story() -> None:
-        first = await order(world)
         async with world.running():
-            await world.when(first.raw_id, JobState.RUNNING)
-            await order(world, name="other")
-            await world.sent(5)
+            for name in ("first", "second", "third"):
+                job = await order(world, name=name)
+                await world.when(job.raw_id, JobState.RUNNING)
+                await world.clock.sleep(5)
+                world.cluster.end(job.raw_id, JobState.COMPLETED, exit_code=0)
 
     world.play(story())
-    assert world.verbs() == ["requeue", "update", *HELD]
+    assert world.verbs() == ["requeue", "update", "requeue", "update", *HELD]
+
+
+def test_a_parked_job_waits_by_its_time_and_not_by_a_hold(short: World) -> None:
+    async def story() -> JobView:
+        job = await short.failed_job()
+        until = short.clock.now() + timedelta(minutes=30)
+        short.backend.give(short.order(short.advice(job, park=True, park_until=until)))
+        await short.run(20)
+        return short.cluster.job(job.raw_id)
+
+    after = short.play(story())
+    assert short.verbs() == HELD
+    assert (after.state, after.hold, after.reason) == (JobState.PENDING, Hold.NONE, "BeginTime")
+    assert [(end, reason[:6]) for end, reason in short.backend.ends()] == [(ActionEnd.SUCCEEDED, "parked")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
