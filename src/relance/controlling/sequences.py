@@ -1,8 +1,9 @@
 """A transaction as a state machine: what was seen, in; what to do next, out. Pure.
 
 The order is design 10's: look for copies, read, compare, requeue, wait for PENDING and one full second, look for copies
-again, read, one update, read back, running for two seconds. No step holds the job: wherever this stops, the scheduler
-starts the job by itself. Pages: docs/explanation/transaction.md.
+again, read, one update, read back, running for two seconds. Wherever this stops, the scheduler starts the job by itself;
+where it would do so too soon, the requeue holds the job and a release follows the update (`holds`). Pages:
+docs/explanation/transaction.md.
 """
 
 from __future__ import annotations
