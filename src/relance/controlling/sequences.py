@@ -1,8 +1,8 @@
 """A transaction as a state machine: what was seen, in; what to do next, out. Pure.
 
 The order is design 10's: look for copies, read, compare, requeue, wait for PENDING and one full second, look for copies
-again, read, one update, read back, running for two seconds. Wherever this stops, the scheduler starts the job by itself;
-where it would do so too soon, the requeue holds the job and a release follows the update (`holds`). Pages:
+again, read, one update, read back, running for two seconds. Wherever this stops, the scheduler starts the job by
+itself; where it would do so too soon, the requeue holds the job and a release follows the update (`holds`). Pages:
 docs/explanation/transaction.md.
 """
 
