@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from relance.slurm.outputs import CONNECTION, Output, never_ran
-from relance.slurm.processes import Heard, Manners, converse, never_whole, nothing, only_greeted
+from relance.slurm.processes import Heard, Manners, converse, no_end, nothing, only_greeted
 
 _KEPT = (
     "CONTAINER_HOST", "DOCKER_HOST", "HOME", "HTTPS_PROXY", "KUBECONFIG", "KUBERNETES_SERVICE_HOST",
@@ -112,7 +112,7 @@ async def ask(
     heard = await converse(
         (*container.prefix, "sh", "-c", _INSIDE, "relance", slurm_conf, *argv),
         environment(ours),
-        Manners(greeting=_GREETING, is_whole=never_whole),
+        Manners(greeting=_GREETING, end_of=no_end),
         request,
         time_limit_s=time_limit_s,
         max_bytes=max_bytes + _OVERHEAD_BYTES,

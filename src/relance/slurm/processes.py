@@ -44,14 +44,14 @@ class Talk(asyncio.SubprocessProtocol):
         self.buried.set()
 
 
-def never_whole(_answer: bytearray) -> bool:
+def no_end(_answer: bytearray) -> int:
     """Of an answer that only the end of the process ends."""
-    return False
+    return 0
 
 
 def only_greeted(greeting: re.Pattern[bytes]) -> Manners:
     """Manners of whoever asks for nothing but the greeting."""
-    return Manners(greeting=greeting, is_whole=lambda _answer: True)
+    return Manners(greeting=greeting, end_of=lambda _answer: 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,11 +60,14 @@ class Manners:
 
     Attributes:
         greeting: The line with which the other side says that it is there; group 1 is what it says of itself.
-        is_whole: Whether an answer is all there, so that the end of the process need not be waited for.
+        end_of: Where an answer ends in what was printed so far; 0: it is not all there, or only the end of the process
+            ends it.
+        speaks_on: Whether the other side greets again after an answer, and can be asked again.
     """
 
     greeting: re.Pattern[bytes]
-    is_whole: Callable[[bytearray], bool]
+    end_of: Callable[[bytearray], int]
+    speaks_on: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,13 +103,19 @@ class _Talker(Talk):
         self.greeting: bytes | None = None
         self.greeted_s = 0.0
         self.preamble = b""
+        self.is_used = False
+        """Whether it was asked since its greeting."""
         self.turn = asyncio.Event()
         """It is our turn: the other side greeted, or never will."""
         self._manners = manners
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         super().pipe_data_received(fd, data)
-        if fd == 1 and self.greeting is None:
+        if fd == 1:
+            self._listen()
+
+    def _listen(self) -> None:
+        if self.greeting is None:
             found = self._manners.greeting.search(self.stdout)
             if found is not None:
                 self.greeting, self.preamble = bytes(found[1]), bytes(self.stdout[: found.start()])
@@ -114,10 +123,25 @@ class _Talker(Talk):
                 del self.stdout[: found.end()]
             elif len(self.stdout) > _MAX_PREAMBLE_BYTES:
                 self.over.set()
-        if fd == 1 and self.greeting is not None and self._manners.is_whole(self.stdout):
+        if self.greeting is not None and self._manners.end_of(self.stdout):
             self.over.set()
         if self.greeting is not None or self.over.is_set():
             self.turn.set()
+
+    def speaks_on(self) -> bool:
+        """Whether the answer is all there and another greeting will follow."""
+        is_whole = self.greeting is not None and self._manners.end_of(self.stdout) > 0
+        return self._manners.speaks_on and is_whole and not self.is_too_much and not self.buried.is_set()
+
+    def begin_again(self) -> None:
+        """Wait for the next greeting, now that an answer was taken."""
+        del self.stdout[: self._manners.end_of(self.stdout)]
+        self.stderr.clear()
+        self.greeting, self.preamble, self.is_used = None, b"", False
+        self.limit = 2 * _MAX_PREAMBLE_BYTES
+        self.over.clear()
+        self.turn.clear()
+        self._listen()
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
@@ -125,7 +149,7 @@ class _Talker(Talk):
 
 
 class Conversation:
-    """A process that was started to be asked one thing. Whoever opens one asks it or drops it."""
+    """A process that was started to be asked, one thing after another. Whoever opens one drops it in the end."""
 
     def __init__(self, transport: asyncio.SubprocessTransport, talk: _Talker) -> None:
         """Take what `open_conversation` started."""
@@ -133,30 +157,25 @@ class Conversation:
         self._talk = talk
 
     @property
-    def waits(self) -> bool:
-        """Whether the other side has greeted and still waits for its request."""
-        return self._talk.greeting is not None and not self._talk.over.is_set()
+    def lives(self) -> bool:
+        """Whether it can be asked: it has not ended, and what was asked of it was answered."""
+        return not self._talk.over.is_set() and not self._talk.is_used
 
     @property
     def age_s(self) -> float:
-        """How long ago it greeted."""
-        return asyncio.get_running_loop().time() - self._talk.greeted_s
-
-    async def greeted(self) -> bool:
-        """Wait for the greeting, or for the end; says whether it came."""
-        await self._talk.turn.wait()
-        return self.waits
+        """How long ago it greeted; 0: it has not yet."""
+        return asyncio.get_running_loop().time() - self._talk.greeted_s if self._talk.greeting is not None else 0.0
 
     async def ask(self, request: Callable[[float, float], bytes], *, time_limit_s: float, max_bytes: int) -> Heard:
-        """Wait to be greeted, write the request and hear the answer, all within the limit; then it is over.
+        """Wait to be greeted, write the request and hear the answer, all within the limit.
 
-        `request` is given the seconds that are left, and those since the greeting. Never raises for what the process
-        does; cancelling this call kills it too.
+        `request` is given the seconds that are left, and those since the greeting. Then the process is ended, unless
+        the other side speaks on (see `lives`). Never raises for what the process does; cancelling this call kills it.
         """
         loop, talk, transport = asyncio.get_running_loop(), self._talk, self._transport
         began = loop.time()
-        talk.limit = max_bytes + _MAX_PREAMBLE_BYTES
-        is_late = False
+        talk.limit, talk.is_used = max_bytes + _MAX_PREAMBLE_BYTES, True
+        is_late, speaks_on = False, False
         try:
             async with asyncio.timeout(time_limit_s):
                 await talk.turn.wait()
@@ -165,12 +184,15 @@ class Conversation:
                 if talk.greeting is not None and mouth is not None:
                     mouth.write(request(time_limit_s - (loop.time() - began), self.age_s))
                 await talk.over.wait()
-            await _part(transport, talk)
+            speaks_on = talk.speaks_on()
+            if not speaks_on:
+                await _part(transport, talk)
         except TimeoutError:
             is_late = True
         finally:
-            await bury(transport, talk)
-        return Heard(
+            if not speaks_on:
+                await bury(transport, talk)
+        heard = Heard(
             greeting=talk.greeting,
             preamble=talk.preamble,
             answer=bytes(talk.stdout),
@@ -180,9 +202,12 @@ class Conversation:
             is_too_much=talk.is_too_much,
             wall_s=loop.time() - began,
         )
+        if speaks_on:
+            talk.begin_again()
+        return heard
 
     async def drop(self) -> None:
-        """End it without asking anything."""
+        """End it; may be called twice."""
         await _part(self._transport, self._talk)
         await bury(self._transport, self._talk)
 

@@ -6,9 +6,9 @@ may do there, by a line of ~/.ssh/authorized_keys:
     restrict,command="/usr/local/bin/relance-slurm" ssh-ed25519 AAAA... relance
 
 It says hello in one line, takes one line of JSON (argv, limit_s, most_bytes, token), runs the command if a line below
-allows it, word by word and without a shell, and answers with one line of JSON and the command's two outputs. Arguments
-and SSH_ORIGINAL_COMMAND are not looked at. The command is killed at its limit, which counts from the hello, and as soon
-as the connection goes away.
+allows it, word by word and without a shell, answers with one line of JSON and the command's two outputs, and says hello
+again. Arguments and SSH_ORIGINAL_COMMAND are not looked at. A command is killed at its limit, which counts from the
+hello, and as soon as the connection goes away; after a minute without a request the script ends.
 """
 
 # ruff: noqa: I002 - Python 3.6 does not know that import
@@ -241,15 +241,15 @@ def order(request: "dict[str, Any]") -> "tuple[str, list[str], float, int, str]"
     return ("" if not why else str(why)), argv, limit_s, most, token
 
 
-def main() -> None:
-    """Say hello, take one request, answer it."""
+def serve() -> bool:
+    """Say hello, take one request, answer it; says whether there may be another one."""
     began, me = time.monotonic(), pwd.getpwuid(os.getuid())
     hello = {"protocol": PROTOCOL, "digest": DIGEST, "read_only": READ_ONLY, "user": me.pw_name, "uid": me.pw_uid}
     sys.stdout.write("relance-slurm hello " + json.dumps(hello) + "\n")
     sys.stdout.flush()
     request = asked(began)
     if not request:
-        return
+        return False
     why, argv, limit_s, most, token = order(request)
     if why:
         answer({"refused": why})
@@ -257,8 +257,10 @@ def main() -> None:
         answer({"never_ran": "the request came too late"})
     else:
         run(argv, began + limit_s, most, token)
+    return True
 
 
 if __name__ == "__main__":
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    main()
+    while serve():
+        pass

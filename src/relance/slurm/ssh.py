@@ -1,6 +1,6 @@
 """Slurm's commands on another host, by OpenSSH's client and the script `relance-slurm` there.
 
-The first command opens a connection that is kept, and the later ones use it; some sessions on it are begun ahead. The
+The first command opens a connection that is kept, and a session on it that serves the commands after it, too. The
 script greets, and the command is handed over only then: without a greeting nothing was run, and what is lost after it
 may have been carried out. The script counts its limit from its greeting, so that no command outlives ours, however late
 it arrives. ssh's own exit code and words never pass for Slurm's: those come in a reply of the script's, with lengths.
@@ -24,7 +24,7 @@ from typing import Any
 
 from relance.slurm.outputs import CONNECTION, Output, never_ran
 from relance.slurm.processes import Heard, Manners, converse, nothing, only_greeted
-from relance.slurm.spares import drop_spares, spares_of
+from relance.slurm.sessions import drop_sessions, sessions_of
 
 SCRIPT = "relance-slurm"
 """The one constant word that is run on the other host."""
@@ -165,8 +165,9 @@ async def ask(
         asked = {"argv": list(argv), "limit_s": round(limit_s, 3), "most_bytes": max_bytes, "token": token}
         return json.dumps(asked).encode() + b"\n"
 
-    spares = spares_of((ssh, ssh.argv(ssh.script)), environment(ours), Manners(greeting=_GREETING, is_whole=_is_whole))
-    heard = await spares.ask(request, time_limit_s=time_limit_s, max_bytes=max_bytes + _OVERHEAD_BYTES)
+    manners = Manners(greeting=_GREETING, end_of=_end_of, speaks_on=True)
+    sessions = sessions_of((ssh, ssh.argv(ssh.script)), environment(ours), manners)
+    heard = await sessions.ask(request, time_limit_s=time_limit_s, max_bytes=max_bytes + _OVERHEAD_BYTES)
     if heard.greeting is None:
         return never_ran(argv, why_unreached(ssh, heard), wall_s=heard.wall_s, unreached=CONNECTION)
     return _output(ssh, argv, heard)
@@ -199,7 +200,7 @@ async def greet(ssh: Ssh, *, word: str, time_limit_s: float, ours: Mapping[str, 
 
 async def leave(ssh: Ssh, ours: Mapping[str, str]) -> None:
     """Give back the kept connection, and the sessions on it, if there are any."""
-    await drop_spares(ssh)
+    await drop_sessions(ssh)
     if not _is_kept(ssh):
         return
     with suppress(OSError, TimeoutError):
@@ -248,16 +249,18 @@ def _is_kept(ssh: Ssh) -> bool:
     return Path(ssh.socket).exists()
 
 
-def _is_whole(answer: bytearray) -> bool:
+def _end_of(answer: bytes | bytearray) -> int:
+    """Where a reply ends; 0: it is not all there."""
     found = _REPLY.match(answer)
-    return found is not None and len(answer) >= found.end() + int(found[2]) + int(found[3])
+    end = found.end() + int(found[2]) + int(found[3]) if found is not None else 0
+    return end if end <= len(answer) else 0
 
 
 def _output(ssh: Ssh, argv: tuple[str, ...], heard: Heard) -> Output:
     greeting = greeting_of(heard)
     account = greeting.account if greeting is not None else None
     found = _REPLY.match(heard.answer)
-    if found is None or not _is_whole(bytearray(heard.answer)):
+    if found is None or not _end_of(heard.answer):
         return _lost(ssh, argv, heard, account)
     stdout_end = found.end() + int(found[2])
     stdout, stderr = heard.answer[found.end() : stdout_end], heard.answer[stdout_end : stdout_end + int(found[3])]

@@ -178,7 +178,11 @@ async def test_a_connection_that_dies_between_commands_is_made_anew(own: tuple[S
     assert (await ask(running.ssh)).stdout == b"fine\n"
     said = (await asyncio.to_thread(output_of, *running.ssh.argv("", "-O", "check")[:-1])).stderr.decode()
     os.kill(int(said.partition("pid=")[2].partition(")")[0]), 9)
-    assert (await ask(running.ssh)).stdout == b"fine\n"
+    got = await ask(running.ssh)
+    if got.unreached:  # it was handed to the session before that was seen to have ended
+        assert got.may_have_acted
+        got = await ask(running.ssh)
+    assert got.stdout == b"fine\n"
     await leave(by(running.ssh))
     assert not await asyncio.to_thread(Path(running.ssh.socket).exists)
 

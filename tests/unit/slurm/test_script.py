@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
 import re
+import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -268,3 +271,45 @@ def test_what_is_chosen_at_the_script_s_side_is_written_into_it(tmp_path: Path) 
     exec(compile(text, "made", "exec"), made)  # noqa: S102 - our own text
     assert (made["BIN_DIR"], made["SLURM_CONF"]) == ("/opt/slurm/bin", '/etc/s"l\nurm.conf')
     assert (made["READ_ONLY"], made["DIGEST"]) == (True, script.DIGEST)
+
+
+def ask_script(tmp_path: Path, *requests: tuple[float, dict[str, object]]) -> list[dict[str, object]]:
+    """The replies of a script whose `sdiag` prints "fine", to requests that are sent after pauses."""
+    program = tmp_path / "bin" / "sdiag"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho fine\n")
+    program.chmod(0o755)
+    text = tmp_path / "script"
+    text.write_text(script_text(bin_dir=str(program.parent)))
+    replies = []
+    with subprocess.Popen(
+        [sys.executable, "-IS", str(text)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as running:
+        assert running.stdin is not None
+        assert running.stdout is not None
+        for pause_s, request in requests:
+            assert running.stdout.readline().startswith(b"relance-slurm hello ")
+            time.sleep(pause_s)
+            running.stdin.write(json.dumps(request).encode() + b"\n")
+            running.stdin.flush()
+            header = json.loads(running.stdout.readline().removeprefix(b"relance-slurm reply "))
+            replies.append({**header, "said": running.stdout.read(header["stdout"] + header["stderr"])})
+        running.stdin.close()
+        assert running.wait(timeout=30) == 0
+    return replies
+
+
+def test_one_session_answers_one_request_after_another(tmp_path: Path) -> None:
+    good = {"argv": ["sdiag"], "limit_s": 30, "most_bytes": 1000, "token": ""}
+    bad: list[dict[str, object]] = [
+        {"argv": ["id"]}, {**good, "limit_s": 600}, {**good, "limit_s": "1"}, {**good, "most_bytes": 1 << 40},
+        {**good, "token": "a b"}, {**good, "token": None}, {**good, "argv": "sdiag"},
+    ]  # fmt: skip
+    replies = ask_script(tmp_path, *((0.0, each) for each in (good, *bad, good)))
+    assert [reply["said"] for reply in (replies[0], replies[-1])] == [b"fine\n", b"fine\n"]
+    assert all("refused" in reply for reply in replies[1:-1])
+
+
+def test_a_limit_counts_from_the_hello_so_that_a_late_request_is_not_run(tmp_path: Path) -> None:
+    (late,) = ask_script(tmp_path, (0.5, {"argv": ["sdiag"], "limit_s": 0.4, "most_bytes": 1000, "token": ""}))
+    assert late["never_ran"] == "the request came too late"
