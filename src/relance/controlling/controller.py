@@ -191,7 +191,7 @@ class Controller:
         try:
             orders = await self._backend.orders(self._scheduler.cluster, self._holder)
         except (BackendUnavailableError, BackendRefusedError) as error:
-            self._alarm("orders", f"no orders from the server: {error}")
+            self._alarm("orders", f"no orders from the server, so nothing new begins: {error}")
             return
         self._alarm("orders", "")
         self._lease = renewed(self._lease, orders.lease, asked_s)

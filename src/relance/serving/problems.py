@@ -11,6 +11,9 @@ from relance.ports.histories import ConflictError, HistoryError, StorageUnusable
 from relance.recovery.commands import CommandRefusedError
 from relance.recovery.subjects import AmbiguousError, NotKnownError
 
+_NOTHING_NEW = "nothing new begins until the database answers, and what has begun is finished"
+"""What it means for jobs that the database is away."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
@@ -75,8 +78,8 @@ KNOWN_ERRORS: dict[type[Exception], tuple[HTTPStatus, str, str]] = {
     BackendUnavailableError: (HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", "try again"),
     EncodingError: (HTTPStatus.BAD_REQUEST, "bad_input", "see the API's description (/api/v1/openapi.json)"),
     ConflictError: (HTTPStatus.CONFLICT, "conflict", "look again and repeat"),
-    StorageUnusableError: (HTTPStatus.SERVICE_UNAVAILABLE, "storage_unusable", ""),
-    HistoryError: (HTTPStatus.SERVICE_UNAVAILABLE, "storage", "try again"),
+    StorageUnusableError: (HTTPStatus.SERVICE_UNAVAILABLE, "storage_unusable", _NOTHING_NEW),
+    HistoryError: (HTTPStatus.SERVICE_UNAVAILABLE, "storage", f"try again: {_NOTHING_NEW}"),
 }
 """What each known error means to the one who asked; a subclass before its base."""
 
