@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from relance.detectors.watched import Watched
@@ -14,6 +14,10 @@ from relance.domain.progress import CheckpointEvent, CheckpointSeen, Progress, S
 from relance.domain.replacing import replace
 
 NAME: Final = "resume"
+_CLOCKS_S: Final = 1.0
+"""A scheduler tells the start in whole seconds."""
+_ZONES_S: Final = 1800.0
+"""A line that seems older still is rather one whose time is that of another zone: they are an hour apart at least."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +37,7 @@ def step(
     work is lost that was safe.
     """
     durable = watched.durable_before
-    if state.settled or durable is None:
+    if state.settled or durable is None or _is_of_the_one_before(observation, watched):
         return state, ()
     if isinstance(observation, CheckpointSeen) and observation.event is CheckpointEvent.COLD:
         words = f"starts from the beginning; step {durable} was durable"
@@ -45,6 +49,16 @@ def step(
         words = f"starts from step {observation.step}; step {durable} was durable"
         return settled, (_finding(observation.at, watched, progress, words),)
     return state, ()
+
+
+def _is_of_the_one_before(observation: Observation, watched: Watched) -> bool:
+    """Whether a line tells by its own time that an earlier attempt wrote it into the log that both have.
+
+    Its watcher was away when that attempt ended, so that the new one is read from where the old one's reading ended.
+    """
+    if watched.started_at is None or not isinstance(observation, (StepSeen, CheckpointSeen)):
+        return False
+    return timedelta(seconds=_CLOCKS_S) < watched.started_at - observation.at < timedelta(seconds=_ZONES_S)
 
 
 def _finding(at: datetime, watched: Watched, progress: Progress, words: str) -> Finding:

@@ -42,6 +42,7 @@ class Watched:
     divergence: DivergenceLimits = _DIVERGENCE
     nodes: tuple[str, ...] = ()
     signs: Mapping[str, frozenset[Sign]] = field(default_factory=dict)
+    started_at: datetime | None = None
     ended_at: datetime | None = None
     hang_after_s: float | None = None
     durable_before: int | None = None

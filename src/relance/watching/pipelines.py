@@ -181,6 +181,7 @@ class Pipeline:
             nodes=case.nodes,
             signs=self._meanings.signs,
             isolating=self._meanings.isolating,
+            started_at=case.started_at,
             ended_at=case.ended_at,
             hang_after_s=case.hang_after_s,
             durable_before=case.durable_before,

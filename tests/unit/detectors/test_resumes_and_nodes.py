@@ -55,6 +55,22 @@ def test_a_cold_start_is_told_before_its_first_step() -> None:
     assert [each.symptom_at for each in found] == [at(1)]
 
 
+@pytest.mark.parametrize(
+    ("seconds", "tells"), [(-2.0, False), (-64.0, False), (-1700.0, False), (-0.5, True), (3.0, True), (-3600.0, True)]
+)
+def test_lines_that_the_attempt_before_wrote_say_nothing_of_this_one(seconds: float, *, tells: bool) -> None:
+    """What seems an hour old is of this attempt, and its time that of another zone."""
+    timeline = _resume()
+    timeline.watched = replace(timeline.watched, started_at=at(0))
+
+    timeline.see(StepSeen(at=at(seconds), step=405))
+    assert bool(timeline.findings) is tells
+    timeline.see(StepSeen(at=at(seconds), step=409))
+    timeline.see(StepSeen(at=at(20), step=411))
+    timeline.see(StepSeen(at=at(21), step=1))
+    assert bool(timeline.findings) is tells
+
+
 def test_without_a_durable_checkpoint_every_start_is_right() -> None:
     timeline = _resume()
     timeline.watched = replace(timeline.watched, durable_before=None)
