@@ -8,7 +8,9 @@ which runs; nobody holds the job; then from the history: every step told, once.
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 import threading
 import time
 from collections import Counter
@@ -25,6 +27,7 @@ from bench.stories import story_gaps
 from relance.domain.events import IncidentEnd
 from relance.ports.clocks import SystemClock
 from relance.simulation.private_slurm import PrivateSlurmError
+from relance.simulation.slurm_ranks import rank_file
 from relance.testing.clusters import Training
 
 SEED = 20261203
@@ -191,8 +194,10 @@ def run(made: Stand, case: Case, found: Findings) -> list[str]:
     node = str(made.site.trainings.job(job)["node_list"][0])
     made.shims.watch(job, made.site.relance.role("controller").pid, case.point.fault)
     if case.point.fault is None:
+        # Found out before: with munged or slurmctld struck nobody could ask any more.
+        rank = int(rank_file(made.site.trainings.work_dir, job, 0, 1).read_text(encoding="ascii"))
         with made.befallen(case.trouble, node):
-            made.site.trainings.kill_rank(job, 1)
+            os.kill(rank, signal.SIGKILL)
             held = _look_on(made, job, AWAY_S[case.trouble.way])
     else:
         made.site.trainings.kill_rank(job, 1)
