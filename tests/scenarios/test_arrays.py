@@ -9,8 +9,7 @@ from relance.domain.faults import Remedy
 from relance.domain.limits import Limits
 from relance.domain.stages import Stage
 from relance.domain.views import Wish
-from relance.ports.notifiers import Notice, NoticeKind
-from relance.recovery.notices import notices_for
+from relance.ports.notifiers import NoticeKind
 from tests.scenarios import findings
 from tests.scenarios.acts import changes, fails, finds, submits
 from tests.scenarios.timelines import Timeline
@@ -37,16 +36,6 @@ def _array(tasks: int, failing: int, until_s: float) -> Timeline:
     return line
 
 
-async def _notices(world: World) -> list[Notice]:
-    """What operators are told, each once, as the announcer tells it."""
-    told: dict[str, Notice] = {}
-    for item in await world.told():
-        record = (await world.history.load(item.stream)).record
-        for notice in notices_for(item, record):
-            told.setdefault(notice.id, notice)
-    return list(told.values())
-
-
 @pytest.mark.parametrize("tasks", [24, pytest.param(200, marks=pytest.mark.soak)])
 async def test_an_array_whose_tasks_fail_together_of_one_cause_is_decided_once_and_none_is_restarted(
     tasks: int,
@@ -60,7 +49,7 @@ async def test_an_array_whose_tasks_fail_together_of_one_cause_is_decided_once_a
     last = [item.event.advice for item in await line.world.told() if isinstance(item.event, e.AdviceIssued)][-tasks:]
     assert {advice.action for advice in last} == {Remedy.STOP}
     assert len({advice.reasons for advice in last}) == 1, "one decision for the array and the cause"
-    assert [notice.kind for notice in await _notices(line.world)] == [NoticeKind.JOB_STOPPED], "one page in all"
+    assert [notice.kind for notice in await line.world.notices()] == [NoticeKind.JOB_STOPPED], "one page in all"
 
 
 async def test_a_few_tasks_that_fail_together_come_back_one_after_another() -> None:
@@ -93,5 +82,5 @@ async def test_a_storm_in_one_partition_holds_no_job_of_another() -> None:
         advice = (await line.world.incident(str(20 + number))).advice
         assert advice is not None
         assert advice.storm == storm.storm_id, "each job's incident refers to the one that they share"
-    kinds = [notice.kind for notice in await _notices(line.world)]
+    kinds = [notice.kind for notice in await line.world.notices()]
     assert kinds == [NoticeKind.STORM], "one page in all"

@@ -10,6 +10,8 @@ import pytest
 from relance.domain import events as e
 from relance.domain.advice import ActionKind
 from relance.domain.limits import Limits
+from relance.ports.notifiers import NoticeKind
+from relance.recovery.queries import Queries
 from tests.scenarios import findings
 from tests.scenarios.acts import fails, finds, submits
 from tests.scenarios.timelines import Timeline
@@ -45,6 +47,12 @@ async def test_all_are_parked_in_time_and_all_make_progress_when_it_has_passed(j
     assert [second for second in let_go if second < stepped] == let_go[:1], "one canary goes first, to its first step"
     for first, tenth in zip(let_go[1:], let_go[11:], strict=False):
         assert tenth - first >= 59, f"more than ten within a minute: {let_go}"
+    assert [notice.kind for notice in await line.world.notices()] == [NoticeKind.STORM], "one page in all"
+    (storm,) = (await line.world.cluster_record()).storms
+    assert storm.file_system == "/home"
+    queries = Queries(line.world.history, line.world.site, line.world.clock)
+    (shared,) = await queries.storms()
+    assert {item.job.raw_id for item in shared.incidents} == set(names), "one incident that lists its jobs"
 
 
 async def test_one_after_another_and_without_a_settle_time_three_are_restarted_before_the_storm_opens() -> None:

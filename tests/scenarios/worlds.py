@@ -15,10 +15,12 @@ from relance.domain.records import ClusterRecord, JobRecord
 from relance.domain.stages import EndRunning, Stage
 from relance.domain.streams import Recorded, Stream
 from relance.ports.histories import Append
+from relance.ports.notifiers import Notice
 from relance.recovery.backends import LocalBackend
 from relance.recovery.commands import Commands
 from relance.recovery.live import Live
 from relance.recovery.loop import Loop
+from relance.recovery.notices import notices_for
 from relance.recovery.sites import ClusterRules, Site
 from relance.testing.manual_clocks import ManualClock
 from relance.testing.memory_histories import MemoryHistory
@@ -136,3 +138,12 @@ class World:
     async def told(self) -> tuple[Recorded, ...]:
         """The whole history."""
         return await self.history.follow(0, limit=1_000_000)
+
+    async def notices(self) -> list[Notice]:
+        """What operators are told, each notice once, as the announcer tells it."""
+        told: dict[str, Notice] = {}
+        for item in await self.told():
+            record = (await self.history.load(item.stream)).record
+            for notice in notices_for(item, record):
+                told.setdefault(notice.id, notice)
+        return list(told.values())
