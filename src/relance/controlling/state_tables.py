@@ -131,6 +131,8 @@ def held(job: JobView) -> str:
             return ""
         case Hold.UNKNOWN:
             return "whether somebody holds it cannot be read"
+        case Hold.SCHEDULER:
+            return f"the scheduler gave up starting it and holds it ({job.reason})"
         case Hold.USER | Hold.ADMIN:
             return f"it is held ({job.hold.value}), and not by us"
 

@@ -139,7 +139,7 @@ def _shows_on_job(request: Request, job: JobView, cluster: str) -> bool:
         return job.requeue_allowed is (request.verb is RequestVerb.ARM)
     if job.state is not JobState.PENDING:
         return request.verb is RequestVerb.RELEASE and job.state is not JobState.UNKNOWN
-    is_held = job.hold in (Hold.USER, Hold.ADMIN)
+    is_held = job.hold in (Hold.USER, Hold.ADMIN, Hold.SCHEDULER)
     return is_held if request.verb is RequestVerb.HOLD else job.hold is Hold.NONE
 
 

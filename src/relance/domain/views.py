@@ -55,6 +55,8 @@ class Hold(Enum):
     NONE = "none"
     USER = "user"
     ADMIN = "admin"
+    SCHEDULER = "scheduler"
+    """The scheduler gave up starting it, as after a prolog that failed: it waits for a person to release it."""
     UNKNOWN = "unknown"
 
 

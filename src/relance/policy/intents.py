@@ -87,6 +87,8 @@ def _by_books(question: Question) -> str | None:
 def _by_view(job: JobView, *, of_this: bool) -> str | None:
     if job.hold in (Hold.USER, Hold.ADMIN):
         return f"the job is held by its {'owner' if job.hold is Hold.USER else 'administrator'}"
+    if job.hold is Hold.SCHEDULER:
+        return f"the scheduler gave up starting the job and holds it ({job.reason}): a person has to release it"
     if job.state in _DECIDED:
         return _DECIDED[job.state]
     if job.cancelled_by is not None:

@@ -23,7 +23,7 @@ from relance.recovery import wordings
 from relance.recovery.collecting import silence_shown
 from relance.recovery.gatings import Around, Standpoint, waits_for
 from relance.recovery.ordering import job_stage
-from relance.recovery.queued import queued
+from relance.recovery.queued import held_by_scheduler, queued
 from relance.recovery.sites import ClusterRules
 from relance.recovery.stories import FiveAnswers, Quote, quote_of
 
@@ -249,6 +249,8 @@ def _reason(incident: Incident, advice: Advice) -> str:
 def _next(facts: JobFacts, incident: Incident | None) -> str:
     if incident is None and _silence(facts):
         return "nothing yet: if the silence lasts it becomes an incident, and evidence may be collected"
+    if facts.view is not None and (choice := held_by_scheduler(facts.view)):
+        return choice
     if incident is None:
         return "nothing: no incident is open"
     return next_of(facts, incident)

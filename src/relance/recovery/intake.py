@@ -272,8 +272,8 @@ def _outside(record: JobRecord, view: JobView, key: AttemptKey, before: JobState
         uid = None if view.cancelled_by is None else f"uid {view.cancelled_by}"
         who = _asker(record, RequestVerb.CANCEL, view) or uid
         changes.append(("cancel", f"attempt {view.restart_count}", who, view.ended_at))
-    if view.hold in (Hold.USER, Hold.ADMIN) and not _may_be_our_hold(record, view, key):
-        who = _asker(record, RequestVerb.HOLD, view)
+    if view.hold in (Hold.USER, Hold.ADMIN, Hold.SCHEDULER) and not _may_be_our_hold(record, view, key):
+        who = "scheduler" if view.hold is Hold.SCHEDULER else _asker(record, RequestVerb.HOLD, view)
         changes.append(("hold", f"attempt {view.restart_count} by {view.hold.value}", who, None))
     if view.hold is Hold.NONE and any(
         text.startswith(f"hold: attempt {view.restart_count} ") for text in record.outside

@@ -258,3 +258,18 @@ def test_who_holds_a_job_is_read_from_its_reason(reason: str, priority: int, hel
     whole = document("22.05")
     held = whole["jobs"][0] | {"state_reason": reason, "priority": priority}
     assert parse_jobs(json.dumps(whole | {"jobs": [held]}).encode())[0].held_by is held_by
+
+
+@pytest.mark.parametrize("reason", ["JobHeldUser", "launch_failed_requeued_held", "launch failed requeued held"])
+def test_a_job_that_slurm_gave_up_starting_is_held_by_nobody_else(reason: str) -> None:
+    whole = document("22.05")
+    said = {"state_reason": reason, "state_description": "launch failed requeued held", "priority": 0}
+    (job,) = parse_jobs(json.dumps(whole | {"jobs": [whole["jobs"][0] | said]}).encode())
+    assert (job.held_by, job.reason) == (HeldBy.SLURM, "launch_failed_requeued_held")
+
+
+def test_a_job_that_was_requeued_held_keeps_its_holder() -> None:
+    whole = document("22.05")
+    said = {"state_reason": "JobHeldUser", "state_description": "job requeued in held state", "priority": 0}
+    (job,) = parse_jobs(json.dumps(whole | {"jobs": [whole["jobs"][0] | said]}).encode())
+    assert job.held_by is HeldBy.USER

@@ -53,8 +53,7 @@ _HOLDS = {
     HeldBy.NOBODY: Hold.NONE,
     HeldBy.USER: Hold.USER,
     HeldBy.ADMIN: Hold.ADMIN,
-    # Slurm gave up starting it: it waits for an operator, as if one had held it.
-    HeldBy.SLURM: Hold.ADMIN,
+    HeldBy.SLURM: Hold.SCHEDULER,
     HeldBy.UNKNOWN: Hold.UNKNOWN,
 }
 _HOLDING_FLAGS = ("REQUEUE_HOLD", "SPECIAL_EXIT", "LAUNCH_FAILED")

@@ -207,6 +207,10 @@ def _is_external(record: Mapping[str, object]) -> bool:
 def _state(record: Mapping[str, object]) -> dict[str, object]:
     states = values.state_words(record["job_state"])
     reason = values.shown_text(values.text(record, "state_reason") or "")
+    # 22.05 to 24.11 show a hold of Slurm's own as one of the user's; what it is stands beside it (seen: 22.05).
+    described = _if_readable(values.text, record, "state_description")
+    if isinstance(described, str) and _HELD.get(_joined(described)) is HeldBy.SLURM:
+        reason = _joined(described)
     priority = values.number(record, "priority")
     minutes = _if_readable(values.number, record, "time_limit")
     return {
@@ -222,11 +226,16 @@ def held_by(states: tuple[str, ...], reason: str | None, priority: int | None) -
     """Whether a pending job is held, and by whom; None of any other."""
     if "PENDING" not in states:
         return None
-    if reason in _HELD:
-        return _HELD[reason]
+    if reason is not None and _joined(reason) in _HELD:
+        return _HELD[_joined(reason)]
     if priority == 0 and reason not in _PRIORITY_ZERO_WITHOUT_HOLD:
         return HeldBy.UNKNOWN
     return HeldBy.NOBODY
+
+
+def _joined(reason: str) -> str:
+    """A reason in one word: tables of 22.05 write with spaces what records and later releases write without."""
+    return reason.replace(" ", "_")
 
 
 def _paths(record: Mapping[str, object]) -> dict[str, object]:
