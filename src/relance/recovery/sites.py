@@ -45,8 +45,8 @@ class ClusterRules:
     hang_after_s: float | None = None
     """The site's own limit for a silent job; None: log silence alone never confirms a hang."""
     lease_s: float = 16.0
-    """With the longest command (10 s) after its end and a round of orders (2 s) a successor acts within 30 s of the death
-    of the holder, who begins nothing in the last 10 s of it (design 10)."""
+    """With the longest command (10 s) after its end and a round of orders (2 s) a successor acts within 30 s of the
+    death of the holder, who begins nothing in the last 10 s of it (design 10)."""
 
     def covers(self, partition: str, account: str = "") -> bool:
         """Whether the opt-in rule covers jobs of this partition and account; where a job names several, of each."""

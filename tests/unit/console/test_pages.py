@@ -302,7 +302,9 @@ async def test_one_button_sets_a_cluster_and_its_partitions_to_observe() -> None
 
 async def test_a_storm_is_at_the_top_and_a_person_can_end_it() -> None:
     made = await world()
-    storm = e.StormOpened(cluster="alpha", storm_id="st-1", reason="file system", incidents=("inc-1",), at=values.after(1))
+    storm = e.StormOpened(
+        cluster="alpha", storm_id="st-1", reason="file system", incidents=("inc-1",), at=values.after(1)
+    )
     await made.append(Stream.of_cluster("alpha"), storm)
     async with browser(made) as client:
         tree = await page(client, "/")
