@@ -101,7 +101,7 @@ def test_a_flag_changes_the_state_and_a_word_that_nobody_knows_makes_it_unknown(
         (HeldBy.NOBODY, Hold.NONE),
         (HeldBy.USER, Hold.USER),
         (HeldBy.ADMIN, Hold.ADMIN),
-        (HeldBy.SLURM, Hold.ADMIN),
+        (HeldBy.SLURM, Hold.SCHEDULER),
         (HeldBy.UNKNOWN, Hold.UNKNOWN),
     ],
 )

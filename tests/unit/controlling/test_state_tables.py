@@ -178,6 +178,11 @@ def test_a_hold_that_cannot_be_read_is_not_called_a_hold() -> None:
     assert held(replace(HIGHER, hold=Hold.UNKNOWN)) == "whether somebody holds it cannot be read"
 
 
+def test_a_hold_of_the_schedulers_own_is_nobody_elses() -> None:
+    told = held(replace(HIGHER, hold=Hold.SCHEDULER, reason="launch_failed_requeued_held"))
+    assert told == "the scheduler gave up starting it and holds it (launch_failed_requeued_held)"
+
+
 def test_the_wait_of_a_parked_job_is_ours_only_while_its_time_is_the_one_that_we_gave_it() -> None:
     until = T0 + timedelta(hours=5)
     parked = Parked(action_id="act", job="alpha/17", until=until, at=T0)

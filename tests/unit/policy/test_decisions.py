@@ -78,6 +78,7 @@ NONE_OF_OURS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "held by its owner": ({"job": replace(REQUEUED, hold=Hold.USER)}, "held"),
     "held by an administrator": ({"job__hold": Hold.ADMIN}, "held"),
+    "held by the scheduler": ({"job__hold": Hold.SCHEDULER}, "gave up starting"),
     "accounting shows a preemption behind a pending record": (
         {"job": REQUEUED, "record__attempts": (replace(OUTCOME, outcome=JobState.PREEMPTED),)}, "preempted",
     ),

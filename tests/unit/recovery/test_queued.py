@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from relance.domain.views import JobView
-from relance.recovery.queued import queued
+from relance.domain.views import Hold, JobView
+from relance.recovery.queued import held_by_scheduler, queued
 from tests.unit.recovery.situations import REQUEUED, at
 
 NOW = at(200)
@@ -36,3 +36,12 @@ def test_waiting_is_said_in_plain_words_with_the_schedulers_own(view: JobView, w
 
 def test_a_plan_that_changes_makes_no_other_view() -> None:
     assert replace(REQUEUED, expected_at=at(600)) == REQUEUED
+
+
+def test_what_can_be_done_about_a_job_that_the_scheduler_gave_up_starting_is_said() -> None:
+    job = replace(REQUEUED, hold=Hold.SCHEDULER, reason="launch_failed_requeued_held", expected_at=at(600))
+    assert queued(job, NOW).startswith("waits for somebody to release it: the scheduler could not start it")
+    assert "plans to start" not in queued(job, NOW), "Slurm shows a start time all the same, and never starts it"
+    for words in (f"`scontrol release {job.raw_id}`", f"`scancel {job.raw_id}`", "nothing by us"):
+        assert words in held_by_scheduler(job)
+    assert held_by_scheduler(replace(job, hold=Hold.USER)) == ""
