@@ -19,6 +19,7 @@ class Output:
         wall_s: Seconds from its start to its end.
         unreached: What was missing between us and Slurm: `CONNECTION`, `TOKEN`; empty: nothing that we know of.
         account: Name and uid of the account that it ran as, where the other side says so; None: as our own.
+        lacks: Why nothing may be changed this way, in words with the remedy; empty: nothing speaks against it.
     """
 
     argv: tuple[str, ...]
@@ -29,6 +30,7 @@ class Output:
     gave_up: str | None = None
     unreached: str = ""
     account: tuple[str, int] | None = None
+    lacks: str = ""
 
     @property
     def may_have_acted(self) -> bool:

@@ -24,6 +24,7 @@ from typing import Any
 
 from relance.slurm.outputs import CONNECTION, Output, never_ran
 from relance.slurm.processes import Heard, Manners, converse, nothing, only_greeted
+from relance.slurm.scripts import DIGEST
 from relance.slurm.sessions import drop_sessions, sessions_of
 
 SCRIPT = "relance-slurm"
@@ -190,6 +191,16 @@ def greeting_of(heard: Heard) -> Greeting | None:
         return None
 
 
+def lacks_of(ssh: Ssh, greeting: Greeting) -> str:
+    """Why nothing may be changed by this script; empty: nothing speaks against it."""
+    if greeting.digest != DIGEST:
+        text = f"{ssh.script} on {ssh.name} is of another release: it may refuse a command in the middle of a restart"
+        return f"{text}; install this release's there: relance slurm-script > {ssh.script}"
+    if greeting.read_only:
+        return f"{ssh.script} on {ssh.name} only reads; for act install it there without --read-only"
+    return ""
+
+
 async def greet(ssh: Ssh, *, word: str, time_limit_s: float, ours: Mapping[str, str]) -> Heard:
     """Run a word there, ask for nothing and hear what is said."""
     manners = only_greeted(_GREETING)
@@ -285,6 +296,7 @@ def _output(ssh: Ssh, argv: tuple[str, ...], heard: Heard) -> Output:
         wall_s=heard.wall_s,
         gave_up=None if isinstance(code, int) else str(said.get("gave_up", "an answer that is not known")),
         account=account,
+        lacks=lacks_of(ssh, greeting) if greeting is not None else "",
     )
 
 

@@ -79,6 +79,8 @@ def says_unreached(output: Output, *words: str) -> None:
 
 async def test_outputs_come_back_byte_for_byte_whatever_is_in_them(server: tuple[SshServer, Stand]) -> None:
     running, stand = server
+    stand.has("scontrol", "echo fine")
+    assert (await ask(running.ssh)).lacks == ""
     stand.has("squeue", f"printf '{HOSTILE}'; printf '{HOSTILE}' >&2")
     got = await ask(running.ssh, commands.glance(mark=MARK))
     expected = (await asyncio.to_thread(output_of, "printf", HOSTILE)).stdout
@@ -248,9 +250,16 @@ async def test_the_check_tells_a_key_that_may_do_more_and_another_script(tmp_pat
         assert "restrict,command=" in found["key"].remedy
         assert (found["script"].level.value, "only reads" in found["script"].text) == ("blocks_act", True)
         assert (await ask(ssh, commands.cancel("12"))).never_ran
-        running.install(script_text().replace("scontrol release", "scontrol shutdown"))
+        await leave(by(ssh))
+        running.install(script_text(bin_dir=str(tmp_path), read_only=True))
+        Stand(tmp_path).has("scontrol", "echo fine")
+        assert "only reads; for act install it" in (await ask(ssh)).lacks
+        await leave(by(ssh))
+        running.install(script_text(bin_dir=str(tmp_path)).replace("scontrol release", "scontrol shutdown"))
+        assert "is of another release" in (await ask(ssh)).lacks
         found = {each.name: each for each in await accesses(by(ssh), SystemClock())}
         assert (found["script"].level.value, "another release" in found["script"].text) == ("blocks_act", True)
+        await leave(by(ssh))
         running.stop()
         gone = await accesses(by(ssh), SystemClock())
         assert [each.level.value for each in gone if each.name == "access"] == ["blocks_observe"]

@@ -11,7 +11,7 @@ from relance.controllers.slurm.questions import Questions
 from relance.controllers.slurm.sites import SiteReader
 from relance.controllers.slurm.ways import Way
 from relance.slurm.parsing.settings import parse_settings
-from relance.slurm.running import Commands
+from relance.slurm.running import Commands, Output
 from relance.slurm.site_records import ControlFacts, Reservation, SlurmNode
 from relance.telemetry.schedulers import SchedulerMeter
 from relance.testing.manual_clocks import ManualClock
@@ -58,6 +58,17 @@ async def test_rights_that_do_not_let_us_act_are_asked_for_each_minute(line: byt
         await sites.read()
         clock.advance(10)
     assert answers.asked == asked
+
+
+async def test_what_the_way_to_slurm_lacks_is_missing_for_act() -> None:
+    answers = _Answers(b"relance|Operator|\n")
+    sites = SiteReader(
+        cast("Questions", answers), ManualClock(), SchedulerMeter("alpha"), account=("relance", 990),
+        intervals_s=(30.0, 60.0),
+    )  # fmt: skip
+    before = (await sites.read()).facts.lacks
+    answers.way.note(Output(argv=(), exit_code=0, stdout=b"", stderr="", wall_s=0, lacks="the script only reads"))
+    assert (await sites.read()).facts.lacks == (*before, "the script only reads")
 
 
 async def test_rights_that_were_given_are_seen_within_a_minute() -> None:

@@ -94,12 +94,17 @@ class SiteReader:
         is_stale = age_s > _STALE_INTERVALS * self._nodes_due.seconds
         return Site(
             control=control,
-            facts=replace(facts_of(control, rights), impairments=self._questions.way.impairments()),
+            facts=self._with_the_way(facts_of(control, rights)),
             rights=rights,
             nodes=() if is_stale else self._nodes,
             windows=self._windows,
             problems=tuple(problems),
         )
+
+    def _with_the_way(self, facts: SchedulerFacts) -> SchedulerFacts:
+        """These facts, with what the way to Slurm lacks, and soon will."""
+        way = self._questions.way
+        return replace(facts, lacks=(*facts.lacks, *way.lacks), impairments=way.impairments())
 
     async def read_nodes(self, *, urgent: bool = False) -> str:
         """Read nodes and reservations if they are due; gives what went wrong."""

@@ -23,6 +23,8 @@ class Way:
         """Take how commands are run; nothing is known yet."""
         self.account: tuple[str, int] | None = None
         """Name and uid as which commands run, where the other side has said so."""
+        self.lacks: tuple[str, ...] = ()
+        """Why nothing may be changed this way, as the newest answer tells."""
         self._token_file = commands.token_file
         self._clock = clock
         self._meter = meter
@@ -45,6 +47,7 @@ class Way:
         self.account = output.account or self.account
         if not output.unreached:
             self._missing = None
+            self.lacks = (output.lacks,) if output.lacks else ()
             return
         said = output.stderr.strip() or output.gave_up or ""
         self._missing = SchedulerUnreachedError(said, way=output.unreached)
