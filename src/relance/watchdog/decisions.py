@@ -27,7 +27,7 @@ _HELD_TRIES = 3
 _CALLED_OFF = 5
 """So often a deed may be called off by its last look before an attempt is left for good."""
 _TERM = 15
-_BY_TERM = 128 + _TERM
+"""An exit code of 143 says nothing: srun gives it where one rank crashed and it ended the others (seen on 22.05)."""
 _OURS = (Verb.REQUEUE, Verb.REQUEUE_HELD)
 
 
@@ -240,8 +240,8 @@ def _against(ground: Ground, attempt: AttemptKey, job: JobView) -> str:
         return "it was submitted with --no-requeue: Slurm refuses to requeue it"
     if job.preempted_at is not None:
         return "it was preempted: the scheduler decided"
-    if job.exit_signal == _TERM or job.exit_code == _BY_TERM:
-        return "it was ended by TERM, as by a person"
+    if job.exit_signal == _TERM:
+        return "its batch script was ended by TERM, as by a person"
     if any(record.last(Verb.CANCEL) is not None for record in _actions_on(ground, attempt)):
         return "the controller was about to end it for good"
     if any(_requeue_refused(record) for record in _actions_on(ground, attempt)):

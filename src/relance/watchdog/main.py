@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 DEFAULT_FILE = Path("/etc/relance/watchdog.toml")
 LOCK_NAME = "watchdog.lock"
+_NO_FOLDER, _TAKEN = -1, -2
 DONE, FAILED, WRONG = 0, 1, 2
 """Exit codes: ended as told; an error, such as another watchdog at work; wrong settings or usage."""
 
@@ -51,6 +52,8 @@ class _Process:
         self._clock = Clock()
         self._log = Log()
         self._is_unmetered = False
+        self._locks: dict[Path, int] = {}
+        self._code = DONE
         self._watches = tuple(
             Watch(cluster, settings.every_s, Alarms(cluster.name, self._log), self._clock)
             for cluster in settings.clusters
@@ -61,10 +64,8 @@ class _Process:
         loop, ending = asyncio.get_running_loop(), asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, ending.set)
-        locks = [_lock(cluster.folder) for cluster in self._settings.clusters]
-        taken = [cluster.folder for cluster, lock in zip(self._settings.clusters, locks, strict=True) if lock is None]
-        if taken:
-            return _said(FAILED, f"another watchdog has {', '.join(map(str, taken))}: one for each controller's folder")
+        if taken := self._lock_folders():
+            return _said(FAILED, taken)
         try:
             pages = self._open_pages()
         except OSError as error:
@@ -80,10 +81,18 @@ class _Process:
         self._log.say(self._clock.now(), "info", "ended", exit_code=code)
         return code
 
+    def _lock_folders(self) -> str:
+        """Lock the folders that are not locked yet, as the controller makes them; gives which another watchdog has."""
+        for cluster in self._settings.clusters:
+            if self._locks.get(cluster.folder, -1) < 0:
+                self._locks[cluster.folder] = _lock(cluster.folder)
+        taken = [str(folder) for folder, lock in self._locks.items() if lock == _TAKEN]
+        return f"another watchdog has {', '.join(taken)}: one for each controller's folder" if taken else ""
+
     async def _watch_until(self, ending: asyncio.Event) -> int:
         """Run all watches until the end is asked for, and a command that is out to its answer; gives the exit code."""
         watching = [asyncio.create_task(watch.round() if self._once else watch.run()) for watch in self._watches]
-        telling, stop = asyncio.create_task(self._tell()), asyncio.create_task(_woken(ending))
+        telling, stop = asyncio.create_task(self._tell(ending)), asyncio.create_task(_woken(ending))
         rounds = asyncio.create_task(_all(watching))
         await asyncio.wait([stop, rounds], return_when=asyncio.FIRST_COMPLETED)
         is_meant = self._once or ending.is_set()
@@ -91,9 +100,9 @@ class _Process:
             task.cancel()
         await asyncio.gather(rounds, *watching, telling, stop, return_exceptions=True)
         self._write_metrics()
-        return DONE if is_meant else FAILED
+        return self._code if is_meant else FAILED
 
-    async def _tell(self) -> None:
+    async def _tell(self, ending: asyncio.Event) -> None:
         """Say that we live, and how we stand, between the rounds."""
         from relance.watchdog.services import Notifier, watchdog_pings  # noqa: PLC0415 - after the first round has begun
 
@@ -103,6 +112,11 @@ class _Process:
             while True:
                 await asyncio.sleep(min(self._settings.every_s, 5.0))
                 self._write_metrics()
+                if taken := self._lock_folders():
+                    self._log.say(self._clock.now(), "error", taken)
+                    ending.set()
+                    self._code = FAILED
+                    return
                 if pings and health_text(self._watches, self._settings.every_s, self._clock.now())[0]:
                     notifier.say("WATCHDOG=1")
         finally:
@@ -148,17 +162,17 @@ async def _woken(event: asyncio.Event) -> None:
     await event.wait()
 
 
-def _lock(folder: Path) -> int | None:
-    """The lock of one watchdog; -1 where the folder cannot be used, which is an alarm; None: another one has it."""
+def _lock(folder: Path) -> int:
+    """The lock of one watchdog; _NO_FOLDER where the folder cannot be used, which is an alarm, or _TAKEN."""
     try:
         number = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError:
-        return -1
+        return _NO_FOLDER
     try:
         fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(number)
-        return None
+        return _TAKEN
     return number
 
 

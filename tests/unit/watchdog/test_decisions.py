@@ -121,7 +121,6 @@ def test_a_later_attempt_is_known_by_when_it_was_taken() -> None:
         ({"requeue_allowed": False}, "--no-requeue"),
         ({"preempted_at": after(900)}, "preempted"),
         ({"exit_code": 0, "exit_signal": 15}, "TERM"),
-        ({"exit_code": 143}, "TERM"),
     ],
 )
 def test_what_somebody_decided_is_left_and_said(changes: dict[str, object], why: str) -> None:
@@ -250,6 +249,10 @@ def test_below_act_a_want_is_said_once(stage: Stage) -> None:
 def test_a_ledger_of_another_cluster_asks_for_nothing() -> None:
     assert decide(ground(taken(), cluster="beta")) == ()
     assert decide(ground(*HOLD, jobs=(held(),), at=LATE, cluster="beta")) == ()
+
+
+def test_a_crash_after_which_srun_ended_the_other_ranks_is_no_sign_of_a_person() -> None:
+    assert wants(ground(taken(), jobs=(failed(exit_code=143),))) == [Verb.REQUEUE]
 
 
 def test_keys_that_cannot_be_read_are_passed_over() -> None:

@@ -153,3 +153,17 @@ def test_it_ends_also_while_the_scheduler_hangs(start: Callable[..., Started], t
 def test_one_round_can_be_asked_for(start: Callable[..., Started], tmp_path: Path) -> None:
     assert start("--once", "--stage", "observe").process.wait(WAIT_S) == 0
     assert (tmp_path / MARK_FILE).exists()
+
+
+def test_a_folder_that_comes_later_is_locked_when_it_is_there(start: Callable[..., Started], tmp_path: Path) -> None:
+    one = start()
+    until((tmp_path / "watchdog.lock").exists)
+    one.end()
+    (tmp_path / "watchdog.lock").unlink()
+    (tmp_path / "watchdog.lock").mkdir()
+    two = start()
+    until(lambda: any(line["event"] == "started" for line in two.said))
+    (tmp_path / "watchdog.lock").rmdir()
+    until((tmp_path / "watchdog.lock").is_file)
+    assert start().process.wait(WAIT_S) == 1
+    assert two.end() == 0
