@@ -6,6 +6,7 @@ import pytest
 
 from bench.bars import chaos
 from bench.measures import Result
+from bench.punishers import Deed
 from tests.components.slurm import require_slurm
 
 
@@ -20,7 +21,8 @@ def test_trainings_come_through_the_loss_of_ranks_nodes_and_relances_own_process
     result = chaos.measure(quick=True)
     assert result.is_held, shows(result)
     done = result.figures["deeds"]
-    assert {deed.value for deed in chaos.SHORT.first} <= set(done), shows(result)
+    # The last ones of the list may find all jobs finished.
+    assert {Deed.NODE.value, Deed.RANK.value, Deed.CONTROLLER.value, Deed.SERVER.value} <= set(done), shows(result)
     assert result.figures["restarts by Relance"] > 0, shows(result)
 
 
