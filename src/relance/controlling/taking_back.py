@@ -91,10 +91,12 @@ class TakingBack:
         now_s, acting = self._tools.clock.monotonic(), frozenset(orders.acting)
         busy = {str(record.began.advice.attempt.job) for record in state.actions.values()}
         ordered = {order.raw_id for order in orders.orders if order.advice.may_begin}
+        raw_ids = {key.rsplit("/", 2)[1] for key in state.exclusions}
         waiting = {
             key: job
             for job in report.jobs
             if job.state is JobState.PENDING
+            and job.raw_id in raw_ids
             and (key := str(job.job_key(self._cluster))) in state.exclusions
             and str(job.attempt_key(self._cluster)) in acting
             and not self._is_any_busy(busy, key, state.exclusions[key][-1].owner)

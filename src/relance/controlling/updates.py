@@ -114,8 +114,6 @@ def update_answered(transaction: Transaction, answer: Answered, now: Moment) -> 
 
 def watch(transaction: Transaction, job: JobView, now: Moment) -> Turn:
     """Written, or started without: read back, and wait until it has run for two seconds."""
-    if rearm := _rearm(transaction, job):
-        return rearm
     known = transaction
     if known.written_at_s is None:
         known = replace(known, written_at_s=now.monotonic_s)
@@ -270,6 +268,8 @@ def _waiting(transaction: Transaction, job: JobView, now: Moment) -> Turn:
         return Turn(transaction=transaction, step=_held(transaction, job))
     if beside := copy_beside_ours(transaction, job):
         return beside
+    if rearm := _rearm(transaction, job):
+        return rearm
     known, notes = transaction, []
     # What a person changes after the read-back wins; the delay of a requeue is nobody's wish.
     stands = _stands(known, job) if not known.is_read_back else not _is_overwritten(known, job)
@@ -313,6 +313,8 @@ def _running(transaction: Transaction, job: JobView, now: Moment) -> Turn:
     if transaction.running_since_s is None:
         begun = replace(transaction, running_since_s=now.monotonic_s)
         return Turn(transaction=begun, step=Read(after_s=transaction.pace.poll_s))
+    if rearm := _rearm(transaction, job):
+        return rearm
     left_s = transaction.limits.settled_running_s - (now.monotonic_s - transaction.running_since_s)
     if left_s > 0:
         return Turn(transaction=transaction, step=Read(after_s=min(left_s, transaction.pace.poll_s)))

@@ -8,13 +8,16 @@ from pathlib import Path
 import pytest
 
 from relance.controlling.dependents import NEVER, dependents, waits_in_vain, whole
-from relance.domain.advice import ActionEnd
+from relance.controlling.moves import Rearm, Saw, Send
+from relance.domain.advice import ActionEnd, Command, Effect
+from relance.domain.ledgers import Verb
 from relance.domain.stages import Stage
 from relance.domain.views import JobState, JobView, Wish
 from relance.testing.memory_schedulers import Fault, FaultKind
 from tests.unit.controlling.fuses import Fuse, When
 from tests.unit.controlling.test_crashes import life
 from tests.unit.controlling.test_exclusions_of_jobs import job as some_job
+from tests.unit.controlling.test_sequences import COPY, PENDING, REPORT, WATCH, step
 from tests.unit.controlling.worlds import World
 
 
@@ -152,3 +155,12 @@ def test_where_slurm_cancels_what_waits_that_is_said_beforehand(world: World) ->
     detail = next(iter(world.backend.steps.values())).detail
     assert "job 2 waited for its success and was cancelled by the scheduler: no restart saves it" in detail
     assert world.verbs() == ["requeue", "update"]
+
+
+def test_a_copy_is_made_way_for_before_anybody_is_let_wait_anew() -> None:
+    waiting = replace(PENDING, raw_id="20", name="second", dependency="afterok:17(failed)", reason=NEVER)
+    effect = Effect(summary="", commands=(Command(argv=("any",)),), digest="")
+    known = replace(WATCH, began=replace(WATCH.began, effect=effect))
+    beside = replace(known, report=replace(REPORT, jobs=(COPY, waiting)))
+    assert step(replace(known, report=replace(REPORT, jobs=(waiting,))), Saw(job=PENDING)) == Rearm(raw_id="20")
+    assert step(beside, Saw(job=PENDING)) == Send(verb=Verb.CANCEL, restart_count=1)
