@@ -27,6 +27,8 @@ _SERVERS = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/local/sbin
 _PRIVILEGE_FOLDER = Path("/run/sshd")
 """sshd refuses to start as root without it; Debian's service makes it."""
 _START_S = 30.0
+_CONNECT_S = 20
+"""A busy machine is slow, not away."""
 _LOOK_EVERY_S = 0.02
 
 
@@ -85,6 +87,7 @@ class SshServer:
             port=self.port,
             key_file=str(self.key_file),
             known_hosts=str(self.known_hosts),
+            connect_timeout_s=_CONNECT_S,
         )
 
     @property

@@ -20,7 +20,7 @@ from relance.slurm.errors import RefusedError, SilentError, UnreachedError
 from relance.slurm.outputs import CONNECTION, Output
 from relance.slurm.parsing.replies import checked
 from relance.slurm.running import Commands, run
-from tests.integration.access.stands import HOLD, Stand, is_gone, until
+from tests.integration.access.stands import HOLD, Stand, is_gone, once_run, until
 
 LIMIT_S = 20.0
 CLEAN = ("env", "-i", "PATH=/usr/bin:/bin", "SQUEUE_FORMAT=%i", "SLURM_CLUSTERS=other", "SLURM_TIME_FORMAT=relative")
@@ -77,7 +77,7 @@ def test_it_is_the_same_on_the_loop_that_the_roles_run_on(stand: Stand) -> None:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         got = runner.run(ask(behind(stand)))
         assert (got.exit_code, got.stdout) == (3, b"fine\n")
-        got = runner.run(ask(behind(stand), commands.cancel("12"), limit_s=2.0))
+        got = runner.run(once_run(lambda: ask(behind(stand), commands.cancel("12"), limit_s=2.0)))
         assert (got.exit_code, got.may_have_acted) == (None, True)
         assert is_gone(stand.begun()) or not stand.is_done()
         got = runner.run(ask(behind(stand, "false")))
@@ -129,7 +129,7 @@ async def test_a_command_that_outlives_its_prefix_is_ended_inside_at_its_limit(s
     """As with `kubectl exec`: what was killed here goes on there."""
     stand.has("scancel", HOLD)
     detach = f'echo $$ > {tmp_path}/prefix; exec 3<&0; setsid "$@" <&3 & wait'
-    asked = asyncio.create_task(ask(behind(stand, "sh", "-c", detach, "sh", *CLEAN), commands.cancel("12"), 4.0))
+    asked = asyncio.create_task(ask(behind(stand, "sh", "-c", detach, "sh", *CLEAN), commands.cancel("12"), 6.0))
     inside = await asyncio.to_thread(stand.begun)
     os.kill(int((tmp_path / "prefix").read_text()), signal.SIGKILL)
     got = await asked
@@ -140,7 +140,7 @@ async def test_a_command_that_outlives_its_prefix_is_ended_inside_at_its_limit(s
 
 async def test_a_command_that_hangs_is_ended_at_its_limit(stand: Stand) -> None:
     stand.has("scontrol", HOLD)
-    got = await ask(behind(stand), limit_s=2.5)
+    got = await once_run(lambda: ask(behind(stand), limit_s=2.5))
     assert (got.exit_code, got.may_have_acted, got.unreached) == (None, True, "")
     await asyncio.to_thread(until, lambda: is_gone(stand.begun()), "the command to be ended")
 

@@ -23,7 +23,7 @@ from relance.slurm.scripts import script_text
 from relance.slurm.ssh import Ssh
 from relance.testing.ssh_servers import Login, SshServer
 from tests.components.slurm_ways import sshd
-from tests.integration.access.stands import HOLD, Stand, is_gone, until
+from tests.integration.access.stands import HOLD, Stand, is_gone, once_run, until
 
 LIMIT_S = 20.0
 MARK = f"~{'0' * 16}~"
@@ -142,7 +142,7 @@ async def test_what_is_on_no_list_is_refused_there(server: tuple[SshServer, Stan
 async def test_a_command_that_hangs_is_ended_there_at_its_limit(server: tuple[SshServer, Stand]) -> None:
     running, stand = server
     stand.has("scontrol", HOLD)
-    got = await ask(running.ssh, limit_s=3.0)
+    got = await once_run(lambda: ask(running.ssh, limit_s=3.0))
     assert got.may_have_acted
     assert got.exit_code is None
     until(lambda: is_gone(stand.begun()), "the command to be ended")
