@@ -228,7 +228,7 @@ def judge_holds(plan: list[Happening], broken: dict[int, Fault]) -> None:
 @given(plan=happenings, broken=faults)
 @example(plan=[Happening(after_s=1.1, what=DEATH)], broken={})
 @example(plan=[], broken={1: Fault(kind=FaultKind.FALSE_REFUSAL)})
-@settings(max_examples=10)
+@settings(max_examples=6)
 def test_where_it_holds_jobs_the_controller_leaves_none_held_and_starts_none_twice(
     plan: list[Happening], broken: dict[int, Fault]
 ) -> None:

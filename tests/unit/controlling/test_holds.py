@@ -324,7 +324,7 @@ def watchdog_s_round(world: World) -> None:
 
 
 def test_killed_anywhere_and_never_started_again_the_watchdog_frees_the_job(tmp_path: Path) -> None:
-    for number, when in moments(calls_of_a_held_restart(tmp_path / "plain"), "send", "ledger"):
+    for number, when in moments(calls_of_a_held_restart(tmp_path / "plain"), "send", "ledger Intended", "ledger Did"):
         world = short_world(tmp_path / f"{number}-{when.value}")
         fuse = Fuse(at=number, when=when)
 
