@@ -91,39 +91,49 @@ def next_number(deeds: tuple[WatchdogDeed, ...], attempt: AttemptKey, verb: Verb
 
 def _releases(ground: Ground) -> Iterator[Want | Left]:
     for record in ground.ledger.actions.values():
-        held = record.last(Verb.REQUEUE_HELD)
-        if held is None:
-            continue
-        intent, answer = held
-        try:
-            attempt = AttemptKey.parse(intent.attempt)
-        except ValueError:
-            continue
+        attempt = record.began.advice.attempt
         job = ground.jobs.get(attempt.job.raw_id)
-        if attempt.job.cluster != ground.cluster or job is None or not _is_our_hold(record, intent, answer, job):
+        if attempt.job.cluster != ground.cluster or job is None or not _is_our_hold(record, job):
             continue
         found = _release(ground, record, attempt, job)
         if found is not None:
             yield found
 
 
-def _is_our_hold(record: ActionRecord, intent: Intended, answer: Did | None, job: JobView) -> bool:
+def _is_our_hold(record: ActionRecord, job: JobView) -> bool:
+    """Whether the scheduler shows an attempt that we made and hold: by the command here, or by whoever began it."""
+    intended = record.last(Verb.REQUEUE_HELD)
+    if intended is not None:
+        return _is_held_by(record, *intended, job)
+    if not record.began.held or _is_released(record, 0):
+        return False
+    seen = record.began.expected  # as the job was when this controller took the action over, held
+    is_same = (job.restart_count, job.submitted_at) == (seen.restart_count, seen.submitted_at)
+    return is_same and job.state is JobState.PENDING and job.hold is Hold.USER
+
+
+def _is_held_by(record: ActionRecord, intent: Intended, answer: Did | None, job: JobView) -> bool:
     """Whether the scheduler shows the attempt that this command of ours made, still held as it left it."""
     is_refused = answer is not None and answer.outcome is Outcome.REFUSED
     if is_refused or job.restart_count != intent.restart_count or job.state is not JobState.PENDING:
         return False
     if job.hold is not Hold.USER:
         return False  # an operator's hold, or Slurm's own, is not ours; nor is none
-    release = record.last(Verb.RELEASE)
-    if release is not None and release[0].number > intent.number:
-        freed = release[1]
-        if freed is not None and freed.outcome is Outcome.DONE:
-            return False  # somebody has held it since
+    if _is_released(record, intent.number):
+        return False  # somebody has held it since
     if answer is not None and answer.outcome is Outcome.DONE:
         return True
     # Nobody noted what became of it: then the requeue must be of its time.
     latest = intent.at + timedelta(seconds=UNDER_WAY_S)
     return intent.at - SKEW <= job.submitted_at <= latest + SKEW
+
+
+def _is_released(record: ActionRecord, after: int) -> bool:
+    """Whether a release by the controller after its entry of that number is known to have been done."""
+    release = record.last(Verb.RELEASE)
+    if release is None or release[0].number <= after:
+        return False
+    return release[1] is not None and release[1].outcome is Outcome.DONE
 
 
 def _release(ground: Ground, record: ActionRecord, attempt: AttemptKey, job: JobView) -> Want | Left | None:

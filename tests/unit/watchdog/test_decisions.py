@@ -7,7 +7,7 @@ import pytest
 
 from relance.domain.advice import ActionEnd, ActionKind
 from relance.domain.deeds import DeedState, WatchdogDeed
-from relance.domain.ledgers import Decided, Entry, LetGo, Outcome, Verb
+from relance.domain.ledgers import Began, Decided, Entry, Expected, LetGo, Outcome, Verb
 from relance.domain.stages import Stage
 from relance.domain.views import Hold, JobState, JobView
 from relance.watchdog.decisions import Ground, Left, Want, decide
@@ -307,6 +307,30 @@ def test_what_is_not_held_as_we_left_it_is_not_released(changes: dict[str, objec
 )
 def test_without_our_intent_in_the_ledger_nothing_is_released(entries: tuple[Entry, ...]) -> None:
     assert not any(isinstance(item, Want) for item in decide(ground(*entries, jobs=(held(),), at=after(5000))))
+
+
+def _taken_over(**changes: object) -> Began:
+    """What a controller writes that takes up another's action: the job waits, held by that one's requeue."""
+    seen = Expected(raw_id="17", restart_count=1, submitted_at=held().submitted_at, state=JobState.PENDING)
+    made = replace(began(), expected=seen, taken_over=True, requeued=True, held=True)
+    return replace(made, **changes)  # type: ignore[arg-type]  # an entry's own fields
+
+
+def test_a_hold_that_was_taken_over_with_its_action_is_released_too() -> None:
+    assert wants(ground(_taken_over(), jobs=(held(),), at=after(5000))) == [Verb.RELEASE]
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        (_taken_over(held=False),),
+        (_taken_over(), intended(Verb.RELEASE), did(Verb.RELEASE)),
+        (_taken_over(expected=began().expected),),
+    ],
+    ids=["not held when it was taken over", "released since", "another attempt"],
+)
+def test_a_hold_that_is_not_of_the_action_taken_over_stays(entries: tuple[Entry, ...]) -> None:
+    assert decide(ground(*entries, jobs=(held(),), at=after(5000))) == ()
 
 
 @pytest.mark.parametrize("outcome", [None, Outcome.SILENT])
