@@ -105,6 +105,18 @@ async def test_a_parked_job_is_told_once_with_the_time_at_which_it_starts_by_its
     assert await letters(made, *parked("act-2", 3)) == []
 
 
+async def test_the_owner_of_a_job_that_is_parked_over_quiet_hours_is_told_until_when() -> None:
+    quiet = Guard(
+        name="no_quiet_hours",
+        answer=Answer.NO,
+        reason="quiet hours until 2026-03-01 15:30 UTC: nothing begins before",
+        ask_again_at=values.after(12600),
+    )
+    told = await letters(await world(), *parked("act-1", 2, quiet))
+    (letter,) = [each for each in told if each.kind is NoticeKind.PARKED]
+    assert "quiet hours until 2026-03-01 15:30 UTC: nothing begins before; it waits in the queue" in letter.text
+
+
 async def test_the_owner_of_a_parked_job_is_told_what_there_is_to_choose() -> None:
     reason = f"only 1 of the 2 nodes remain; {NEEDS_A_PERSON}: free a node, or start it with the suspect"
     room = Guard(name="enough_nodes", answer=Answer.NO, reason=reason)
