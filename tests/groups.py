@@ -17,7 +17,9 @@ ACCEPTANCE: Final = re.compile(r"tests/acceptance/test_(\d+)_")
 SHARING: Final = (
     "tests/integration/owners/test_banner.py",
     "tests/integration/owners/test_owners_on_a_login_node.py",
+    "tests/integration/slurm/test_memories.py",
     "tests/integration/slurm/test_people.py",
+    "tests/integration/slurm/test_scenarios.py",
     "tests/integration/slurm/test_shims.py",
     "tests/properties/test_rule_scanning.py",
 )
