@@ -45,6 +45,7 @@ _RETRY_MOST_S = 30.0
 """Before a stream that cannot be advanced is tried again, at most; whatever wakes it is a reason to try at once."""
 _STORAGE_PAUSE_S = 1.0
 """Before the next try when the history is away."""
+_QUEUE_AGE_S = 0.5
 _ARRAY_HORIZON = timedelta(hours=24)
 """Failures of an array's tasks are looked at together over this time."""
 _LOG = structlog.get_logger(__name__)
@@ -63,6 +64,8 @@ class Loop:
         self._dirty: dict[Stream, None] = {}
         self._woken = asyncio.Event()
         self._watched: dict[str, float] = {}
+        self._queues: dict[str, tuple[float, RestartQueue]] = {}
+        """By cluster, when it was made on the monotonic clock, and the queue."""
         self._failures: dict[Stream, int] = {}
         """How often in a row each of these streams could not be advanced; each is woken again after a pause."""
 
@@ -182,13 +185,21 @@ class Loop:
             rules=rules,
             now=now,
             array_failures=await self._array_failures(record, now),
-            queue=await shared.once(f"queue/{cluster}", lambda: self.queue_of(cluster)),
+            queue=await self._queue_lately(cluster),
         )
 
     async def queue_of(self, cluster: str) -> RestartQueue:
         """What is under way on a cluster, and whose turn is next."""
         rows = await self._history.incidents(open_only=True, cluster=cluster, limit=10_000)
         return restart_queue(row.incident for row in rows)
+
+    async def _queue_lately(self, cluster: str) -> RestartQueue:
+        """The same as it was half a second ago at most: it takes all open incidents, and a claim counts anew."""
+        now_s = self._clock.monotonic()
+        known = self._queues.get(cluster)
+        if known is None or now_s - known[0] >= _QUEUE_AGE_S:
+            known = self._queues[cluster] = (now_s, await self.queue_of(cluster))
+        return known[1]
 
     async def _array_failures(self, record: JobRecord, now: datetime) -> dict[str, frozenset[JobKey]]:
         if record.array is None or record.open_incident is None:

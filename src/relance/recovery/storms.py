@@ -17,6 +17,7 @@ from relance.domain.fleet import Storm, Whereabouts
 from relance.domain.incidents import Action, Incident
 from relance.domain.limits import StormLimits
 from relance.domain.records import JobRecord
+from relance.domain.trials import is_trial
 from relance.domain.verdicts import FleetSign, Verdict
 from relance.domain.views import JobView
 from relance.ports.histories import IncidentRow
@@ -92,7 +93,7 @@ def _shares(storm: Storm, row: IncidentRow, since: datetime, known: Sequence[str
         return True
     meanwhile = since <= incident.opened_at and (storm.cleared_at is None or incident.opened_at <= storm.cleared_at)
     faulty = incident.verdict is None or incident.verdict.domain not in _NOBODYS_FAULT
-    return meanwhile and faulty and storm.covers(where_it_was(row, known))
+    return meanwhile and faulty and not is_trial(row.name) and storm.covers(where_it_was(row, known))
 
 
 def with_canary(storm: Storm, rows: Iterable[IncidentRow], now: datetime, known: Sequence[str] = ()) -> Storm:
