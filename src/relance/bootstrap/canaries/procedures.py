@@ -12,6 +12,7 @@ from relance.bootstrap.canaries.runs import Run
 from relance.bootstrap.canaries.trials import NODE, TRIALS, Trial
 from relance.bootstrap.proofs.rows import Level, Row
 from relance.client.errors import ClientError
+from relance.domain.events import WatchdogActed
 from relance.domain.stages import Stage
 from relance.domain.views import JobView
 from relance.recovery import wordings
@@ -114,9 +115,8 @@ async def _without_controller(ground: Ground, plan: Plan) -> tuple[Row, ...]:
         text = f"the watchdog had it started again {wordings.duration(after_s)} after its end"
         run.say("saved", Level.OK, f"restarts: {view.restart_count}", text)
         stopped = not await _switch(run, "controller started", plan.start_controller)
-        if not stopped and await ground.until(lambda: _told(ground, run.raw_id), _TOLD_S) is None:
-            remedy = "see that controller and watchdog have the same state folder"
-            run.say("told", Level.BAD, "-", "the history does not have what the watchdog did", remedy)
+        if not stopped:
+            await _say_told(ground, run)
     finally:
         if stopped:
             await _switch(run, "controller started", plan.start_controller)
@@ -141,9 +141,19 @@ async def _saved(ground: Ground, run: Run) -> JobView | None:
     return view
 
 
-async def _told(ground: Ground, raw_id: str) -> HistoryRow | None:
-    rows = await ground.history(raw_id)
-    return next((row for row in rows if "watchdog" in f"{row.event} {row.title} {row.detail}".lower()), None)
+async def _say_told(ground: Ground, run: Run) -> None:
+    """The controller that is back hands over what the watchdog did meanwhile."""
+
+    async def told() -> HistoryRow | None:
+        rows = await ground.history(run.raw_id)
+        return next((row for row in rows if row.event == WatchdogActed.__name__), None)
+
+    found = await ground.until(told, _TOLD_S)
+    if found is None:
+        remedy = "see that controller and watchdog have the same state folder"
+        run.say("told", Level.BAD, "-", "the history does not have what the watchdog did", remedy)
+    else:
+        run.say("told", Level.OK, found.title, "the history has what the watchdog did")
 
 
 async def _switch(run: Run, name: str, argv: tuple[str, ...]) -> bool:
