@@ -18,7 +18,6 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +36,8 @@ _ALIVE_S, _ALIVE_TRIES = 5, 2
 _MARGIN_S = 0.5
 """The script's limit ends so much before ours, so that its answer arrives."""
 _LEAVE_LIMIT_S = 5.0
+_LONGEST_PLACE = 40
+"""The path of a socket has at most 107 signs, of which ssh takes 17 while it makes it."""
 _GREETING = re.compile(rb"(?:\A|(?<=\n))relance-slurm hello (\{[^\n]*\})\r?\n")
 _REPLY = re.compile(rb'relance-slurm reply (\{[^\n]*"stdout": (\d{1,10}), "stderr": (\d{1,10})\})\n')
 _OVERHEAD_BYTES = 128 << 10
@@ -320,9 +321,13 @@ def _lost(ssh: Ssh, argv: tuple[str, ...], heard: Heard, account: tuple[str, int
     )
 
 
-@cache
+_FOLDERS: list[str] = []
+
+
 def _folder() -> str:
-    """A folder of this process, closed to others, for the sockets of its connections."""
-    folder = tempfile.mkdtemp(prefix="relance-", dir="/tmp" if len(tempfile.gettempdir()) > 40 else None)  # noqa: S108, PLR2004 - sockets' paths are short
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
+    """A folder of this process, closed to others, for the sockets of its connections; a new one if somebody tidied up."""
+    if not _FOLDERS or not Path(_FOLDERS[-1]).is_dir():
+        is_long = len(tempfile.gettempdir()) > _LONGEST_PLACE
+        _FOLDERS.append(tempfile.mkdtemp(prefix="relance-", dir="/tmp" if is_long else None))  # noqa: S108 - it is 0700
+        atexit.register(shutil.rmtree, _FOLDERS[-1], ignore_errors=True)
+    return _FOLDERS[-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -88,3 +89,14 @@ def test_two_clusters_that_are_one_are_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="two clusters have the scheduler"):
         _slurm(tmp_path, {"access": access}, {"access": access})
     _slurm(tmp_path, {"access": access}, {"access": {**access, "script": "relance-slurm-b"}})
+
+
+def test_sockets_lie_in_a_folder_that_is_closed_to_others_and_made_anew_when_it_is_gone() -> None:
+    way = Ssh(host="login1")
+    folder = Path(way.socket).parent
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert way.socket == Ssh(host="login1").socket != Ssh(host="login2").socket
+    shutil.rmtree(folder)
+    again = Path(way.socket).parent
+    assert again != folder
+    assert again.stat().st_mode & 0o777 == 0o700
