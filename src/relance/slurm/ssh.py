@@ -325,7 +325,7 @@ _FOLDERS: list[str] = []
 
 
 def _folder() -> str:
-    """A folder of this process, closed to others, for the sockets of its connections; a new one if somebody tidied up."""
+    """A folder of this process, closed to others, for its connections; a new one if somebody tidied it up."""
     if not _FOLDERS or not Path(_FOLDERS[-1]).is_dir():
         is_long = len(tempfile.gettempdir()) > _LONGEST_PLACE
         _FOLDERS.append(tempfile.mkdtemp(prefix="relance-", dir="/tmp" if is_long else None))  # noqa: S108 - it is 0700
