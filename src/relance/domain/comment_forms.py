@@ -43,10 +43,10 @@ def other_form(comment: str, accepted: Collection[str]) -> OtherForm | None:
     `accepted` are the forms that the site takes for wishes of ours. Quotes that a shell took away may be missing.
     """
     text = comment.strip()
-    if _MEANT.match(text) is None:
-        return None
-    data = _data(text)
+    data = _data(text) if text.startswith("{") else None
     asked = data.get("APS") if isinstance(data, dict) else None
+    if _MEANT.match(text) is None and asked is None:
+        return None
     if not isinstance(asked, dict):
         return OtherForm(form=APS, broken=f"the APS comment cannot be read as a whole; it needs quotes: {_QUOTES}")
     return _aps(asked, is_accepted=APS in accepted)

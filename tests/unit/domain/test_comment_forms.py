@@ -13,7 +13,9 @@ WHOLE = '{"APS": {"auto_resume_mode": "requeue", "max_requeue_times": 4}}'
 
 @pytest.mark.parametrize(
     "comment", [WHOLE, "{APS:{auto_resume_mode:requeue,max_requeue_times:4}}",
-                "{'APS': {'auto_resume_mode': 'requeue', 'max_requeue_times': 4}}"],
+                "{'APS': {'auto_resume_mode': 'requeue', 'max_requeue_times': 4}}",
+                '{"team": "vision", "APS": {"auto_resume_mode": "requeue", "max_requeue_times": 4}}',
+                "{team:vision,APS:{auto_resume_mode:requeue,max_requeue_times:4}}"],
 )  # fmt: skip
 def test_the_form_of_another_engine_is_observed_until_the_site_says_that_the_engine_is_off(comment: str) -> None:
     assert parse_wish(comment, LIMITS) == Wish(mode=Stage.OBSERVE, form="aps")
