@@ -38,10 +38,13 @@ def _time_of_day(value: object) -> object:
         message = 'should be a time of day such as "18:00"'
         raise ValueError(message)  # noqa: TRY004 - the settings know no other error
     if isinstance(value, int):
+        if value < _MINUTES:  # YAML makes a number of nothing before 1:00, so this is an hour or a day's minute
+            message = f'{value} should be a time of day such as "18:00"'
+            raise ValueError(message)
         hours, minutes = divmod(value, _MINUTES)
     else:
         first, colon, second = value.strip().partition(":")
-        if not (colon and first.isdigit() and second.isdigit() and len(second) == 2):  # noqa: PLR2004 - two digits
+        if not (colon and first.isdecimal() and second.isdecimal() and len(second) == 2):  # noqa: PLR2004 - two digits
             message = f'{value!r} should be a time of day such as "18:00"'
             raise ValueError(message)
         hours, minutes = int(first), int(second)

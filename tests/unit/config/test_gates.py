@@ -86,6 +86,7 @@ def test_quiet_hours_are_local_times_of_the_sites_zone(tmp_path: Path) -> None:
 
 REFUSED = {
     "a time that is none": ('quiet_hours: [{from: "25:00", to: "06:00"}]', "time of day"),
+    "an hour alone": ('quiet_hours: [{from: 18, to: "24:00"}]', "time of day"),
     "a word": ("quiet_hours: [{from: noon, to: 18:00}]", "time of day"),
     "a day that is none": ('quiet_hours: [{from: "08:00", to: "09:00", days: [someday]}]', "days"),
     "no end": ('quiet_hours: [{from: "08:00"}]', "to"),
