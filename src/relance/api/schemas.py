@@ -5,13 +5,14 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from relance.domain.stages import EndRunning, Stage
 from relance.ports.tokens import TokenRole
 
 Name = Annotated[str, Field(min_length=1, max_length=80, pattern=r"^[^/\x00-\x1f\x7f]+$")]
 Words = Annotated[str, Field(max_length=2000)]
+Why = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=500)]
 Seconds = Annotated[float, Field(gt=0, le=31_536_000)]
 
 
@@ -73,14 +74,14 @@ class JobRequest(_Strict):
     """Ask for something to be done to a job; the reason is told to its owner."""
 
     verb: Literal["cancel", "hold", "release", "disarm"]
-    reason: Annotated[str, Field(min_length=1, max_length=500)]
+    reason: Why
 
 
 class NodeRequest(_Strict):
     """Ask for a node to be kept out for some seconds, or to be returned."""
 
     verb: Literal["quarantine", "drain", "return"]
-    reason: Annotated[str, Field(min_length=1, max_length=500)]
+    reason: Why
     for_s: Seconds | None = None
 
 

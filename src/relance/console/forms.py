@@ -48,7 +48,7 @@ async def switch(request: Request) -> Response:
     parts, job = parts_of(request), request.path_params["job"]
     wanted, hours = fields.get("stage", ""), fields.get("hours", "")
     stages = {"off": Stage.OFF, "observe": Stage.OBSERVE, "lift": None}
-    if wanted not in stages or (hours and not hours.isdigit()):
+    if wanted not in stages or (hours and not hours.isdecimal()):
         raise CommandRefusedError("a job is switched to off or observe, or its switch is lifted")
     until = parts.clock.now() + timedelta(hours=int(hours[:4])) if hours and stages[wanted] is not None else None
     await parts.commands().switch_job(job, stages[wanted], who.name, until, words(fields, "reason"))

@@ -44,7 +44,7 @@ async def ask_of_node(request: Request) -> Response:
     """Ask for a node to be quarantined or drained for some hours, or returned."""
     who, fields = await person_with_form(request, Right.DECIDE)
     verb, hours, row = _verb(fields, OF_NODES), fields.get("hours", ""), await _row(request)
-    for_s = float(hours[:4]) * _HOUR_S if hours.isdigit() and verb.keeps_out else None
+    for_s = float(hours[:4]) * _HOUR_S if hours.isdecimal() and verb.keeps_out else None
     wanted = Wanted(verb=verb, reason=_reason(fields), by=who.name, for_s=for_s)
     await parts_of(request).requesting().of_node(row.cluster, row.node, wanted)
     return back(f"/nodes/{quote(row.cluster, safe='')}/{quote(row.node, safe='')}")

@@ -56,6 +56,16 @@ async def test_a_cancel_wants_a_reason_and_to_be_sure() -> None:
         assert "cancel asked for by operator" in words(await page(client, JOB))
 
 
+@pytest.mark.parametrize("hours", ["", "\u00b2", "-4", "4 h", "9999"])
+async def test_hours_that_are_none_or_too_many_are_refused_in_words(hours: str) -> None:
+    made = await made_at()
+    async with browser(made) as client:
+        fields = form(await page(client, NODE), f"{NODE}/requests") | {"verb": "quarantine", "reason": "Xid 79"}
+        answer = await client.post(f"{NODE}/requests", data=fields | {"hours": hours})
+    assert (answer.status_code < 500, "from 5 minutes to 31 days" in answer.text) == (True, True)
+    assert await made.parts.requesting().of_nodes_record("alpha", "n0") == ()
+
+
 async def test_a_viewer_has_no_form_and_a_foreign_form_is_refused() -> None:
     made = await made_at()
     async with browser(made, TokenRole.VIEWER) as client:
@@ -98,7 +108,7 @@ async def test_the_api_asks_for_whom_may_decide_from_approve_up(
 async def test_the_api_tells_what_was_asked_and_takes_nothing_else() -> None:
     made = await made_at()
     async with made.client(TokenRole.OPERATOR) as client:
-        for body in ({"verb": "down", "reason": "x"}, {"verb": "cancel", "reason": ""}, {"verb": "cancel"}):
+        for body in ({"verb": "down", "reason": "x"}, {"verb": "cancel", "reason": " \n"}, {"verb": "cancel"}):
             assert (await client.post("/api/v1/jobs/19/requests", json=body)).status_code == 422
         await client.post("/api/v1/jobs/19/requests", json={"verb": "cancel", "reason": "wrong data"})
         (row,) = (await client.get("/api/v1/jobs/19/requests")).json()
