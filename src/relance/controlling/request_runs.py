@@ -19,8 +19,9 @@ from relance.controlling.leaves import Standing
 from relance.controlling.ledger import LedgerUnusableError
 from relance.controlling.paces import COMMAND_LIMIT_S, READ_AGE_S
 from relance.controlling.request_commands import effect_of
-from relance.controlling.senders import Tools
+from relance.controlling.senders import GRACE_S, Tools, call
 from relance.domain.advice import ActionEnd, Command
+from relance.domain.ledgers import Outcome
 from relance.domain.request_checks import Found, is_done, why_not
 from relance.domain.requests import (
     Request,
@@ -71,8 +72,11 @@ class RequestRuns:
         self._again_s: dict[str, float] = {}
         """Until when one that could not begin is left alone, by id."""
 
-    def resume_open(self) -> None:
-        """Settle by looking what the ledger has as begun and that nobody is at; tell what is settled."""
+    def resume_open(self, least_s: float = 0.0) -> None:
+        """Settle by looking, in `least_s` at the soonest, what the ledger has as begun and that nobody is at.
+
+        What is settled is told.
+        """
         for key, progress in self._tools.ledger.state.requests.items():
             if key in self._tasks or key in self._untold:
                 continue
@@ -82,7 +86,7 @@ class RequestRuns:
                 continue
             since = self._tools.clock.now() - progress.began.at
             left_s = min(COMMAND_LIMIT_S, max(0.0, COMMAND_LIMIT_S - since.total_seconds()))
-            self._start(key, self._look_back(progress.began.request, left_s))
+            self._start(key, self._look_back(progress.began.request, max(least_s, left_s)))
 
     async def obey(self, order: RequestOrder, lease: HeldLease) -> str:
         """Carry a request out where it may be; gives what an operator should know, empty when there is nothing."""
@@ -196,14 +200,11 @@ class RequestRuns:
         return "not sent: what is read takes too long to go by; see why the scheduler is slow"
 
     async def _send(self, request: Request, command: Command) -> None:
-        said = ""
-        try:
-            await self._tools.scheduler.send(command, COMMAND_LIMIT_S)
-        except (SchedulerRefusedError, JobGoneError) as error:
-            self._settle(request, ActionEnd.FAILED, str(error))
+        outcome, text, _ = await call(self._tools.scheduler, command)
+        if outcome is Outcome.REFUSED:
+            self._settle(request, ActionEnd.FAILED, text)
             return
-        except SchedulerSilentError as error:
-            said = str(error)
+        said = text if outcome is Outcome.SILENT else ""
         shows, problem = await self._comes_to_show(request)
         if shows:
             self._settle(request, ActionEnd.SUCCEEDED, f"found done, though no answer came ({said})" if said else "")
@@ -242,9 +243,13 @@ class RequestRuns:
     async def _read(self, request: Request) -> Found:
         """Its subject, fresh. Raises JobGoneError, SchedulerRefusedError, SchedulerSilentError."""
         cluster, now = self._settings.cluster, self._now()
-        if request.job is None:
-            return Found(cluster=cluster, at=now, node=await self._tools.scheduler.read_node(request.node))
-        return Found(cluster=cluster, at=now, job=await self._tools.scheduler.read(request.job.raw_id))
+        try:
+            async with asyncio.timeout(COMMAND_LIMIT_S + GRACE_S):
+                if request.job is None:
+                    return Found(cluster=cluster, at=now, node=await self._tools.scheduler.read_node(request.node))
+                return Found(cluster=cluster, at=now, job=await self._tools.scheduler.read(request.job.raw_id))
+        except TimeoutError as error:
+            raise SchedulerSilentError("no answer in time") from error
 
     def _settle(self, request: Request, end: ActionEnd, reason: str) -> None:
         if request.id in self._tools.ledger.state.requests:
@@ -273,4 +278,4 @@ class RequestRuns:
         self._tasks.pop(key, None)
         if not task.cancelled() and task.exception() is not None:
             _log.error("carrying out a request broke off", request=key, error=repr(task.exception()))
-            self.resume_open()
+            self.resume_open(_AGAIN_S)

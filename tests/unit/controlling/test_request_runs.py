@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from relance.domain.advice import ActionEnd
-from relance.domain.nodes import Drain, Reserve
+from relance.domain.nodes import Drain, NodeSight, Reserve
 from relance.domain.requests import (
     Request,
     RequestKind,
@@ -21,7 +21,7 @@ from relance.domain.requests import (
     reservation_name,
 )
 from relance.domain.views import Hold, JobState, NodeState, Window
-from relance.testing.memory_schedulers import Fault, FaultKind
+from relance.testing.memory_schedulers import Fault, FaultKind, SimulatedScheduler
 from tests.unit.controlling.fuses import Fuse, When
 from tests.unit.controlling.test_crashes import life
 from tests.unit.controlling.worlds import World
@@ -333,6 +333,35 @@ def test_an_answer_that_does_not_come_is_settled_by_looking(world: World, kind: 
         assert world.verbs() == ["reserve"]
         ((end, _),) = ends(world)
         assert end is (ActionEnd.SUCCEEDED if kind is FaultKind.LOST_ANSWER else ActionEnd.FAILED)
+
+    world.play(story())
+
+
+class Riddles(SimulatedScheduler):
+    """Gives answers that nobody thought of, from the second read of a node on and for as long as it is told to."""
+
+    reads = 0
+    talks_in_riddles = True
+
+    async def read_node(self, name: str) -> NodeSight:
+        self.reads += 1
+        if self.reads > 1 and self.talks_in_riddles:
+            raise ValueError(name)
+        return await super().read_node(name)
+
+
+def test_what_breaks_off_is_settled_by_looking_now_and_then(world: World) -> None:
+    async def story() -> None:
+        world.scheduler = riddles = Riddles(world.cluster, world.clock)
+        ask_node(world, RequestVerb.QUARANTINE)
+        await world.run(60)
+        assert 3 <= riddles.reads <= 10
+        assert ends(world) == []
+        riddles.talks_in_riddles = False
+        await world.run(60)
+        ((end, reason),) = ends(world)
+        assert (end, "nothing of it shows" in reason) == (ActionEnd.ABANDONED, True)
+        assert world.verbs() == []
 
     world.play(story())
 
