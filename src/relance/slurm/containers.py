@@ -139,6 +139,14 @@ def inside_of(heard: Heard) -> Inside | None:
     return Inside(account=(found[2] or found[1], int(found[1])), has_timeout=found[3] == "yes")
 
 
+def lacks_of(inside: Inside | None) -> str:
+    """Why nothing may be changed this way; empty: nothing speaks against it."""
+    if inside is not None and inside.has_timeout:
+        return ""
+    text = "there is no `timeout` inside the container: a command that hangs goes on there after we gave it up"
+    return f"{text}; put coreutils into the image"
+
+
 def why_unreached(container: Container, heard: Heard) -> str:
     """Why there was no greeting, with what mends it."""
     if heard.refused:
@@ -182,4 +190,5 @@ def _output(argv: tuple[str, ...], heard: Heard, mark: str) -> Output:
         gave_up=lost,
         unreached=unreached,
         account=account,
+        lacks=lacks_of(inside),
     )

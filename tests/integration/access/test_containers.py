@@ -159,5 +159,8 @@ async def test_the_check_says_whether_it_is_entered_and_what_is_missing_inside(s
     bare = behind(stand, shutil.which("env") or "env", "-i", f"PATH={stand.folder}")
     found = next(each for each in await accesses(bare, SystemClock()) if each.name == "access")
     assert (found.level.value, "no `timeout` inside" in found.text) == ("blocks_act", True)
+    stand.has("scontrol", "echo fine")
+    assert "put coreutils into the image" in (await ask(bare)).lacks
+    assert (await ask(behind(stand))).lacks == ""
     found = next(each for each in await accesses(behind(stand, "false"), SystemClock()) if each.name == "access")
     assert found.level.value == "blocks_observe"
