@@ -29,14 +29,14 @@ class Scheduler:
         self._way = way
 
     async def jobs(self, wanted: Mapping[str, datetime]) -> dict[str, JobView]:
-        """The wanted jobs, by raw id and first submission, with all of their users' where one of them ended badly."""
+        """The wanted jobs, by raw id and first submission, with all of their owners' where one of them ended badly."""
         mark = new_mark()
         table = await self._ask(commands.watch(mark=mark))
         own = {str(job.job_id): job for job in parse_watched(table, mark=mark) if str(job.job_id) in wanted}
         found = {raw_id: _view(job, wanted) for raw_id, job in own.items()}
-        users = {job.user for job in found.values() if job.state in _ENDED_BADLY}
-        if users:
-            others = (job for job in parse_watched(table, mark=mark) if job.user in users)
+        owners = {job.owner_uid for job in found.values() if job.state in _ENDED_BADLY}
+        if owners:
+            others = (job for job in parse_watched(table, mark=mark) if job.uid in owners)
             found |= {str(job.job_id): _view(job, wanted) for job in others}
         return found
 

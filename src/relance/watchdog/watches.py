@@ -33,6 +33,8 @@ from relance.watchdog.views import shown_id
 
 READ_AGE_S = 1.0
 """A command follows the read that allows it by less (design 10)."""
+_LOOK_AGE_S = 2.0
+"""A look older than this may lack a copy that somebody submitted since: before a requeue there is another."""
 _SETTINGS_S = 60.0
 _SETTINGS_KEPT_S = 600.0
 _REFUSED_S = 3600.0
@@ -185,7 +187,7 @@ class Watch:
         """Do it, or say it, unless something speaks against it; gives that."""
         if self.ledger.stop:
             return [Left(attempt=want.attempt, verb=want.verb, reason=self.ledger.stop)]
-        if want.verb is Verb.REQUEUE and (against := await self._who_decided(want)):
+        if want.verb is Verb.REQUEUE and (against := await self._who_decided(want) or await self._look_anew(wanted)):
             return [Left(attempt=want.attempt, verb=want.verb, reason=against)]
         deed = self._deed(want)
         self._keep(deed)
@@ -217,6 +219,17 @@ class Watch:
         elif told.reason:
             self._untold.append(f"{key}: {told.reason}")
         return told.reason
+
+    async def _look_anew(self, wanted: Mapping[str, datetime]) -> str:
+        """Look again where the newest look is old by now; gives why that cannot be."""
+        if self._clock.monotonic() - self._looked_s < _LOOK_AGE_S:
+            return ""
+        try:
+            self._jobs = await self._scheduler.jobs(wanted)
+        except SlurmError as error:
+            return f"whether there is a copy of it by now is not known: {error}"[:500]
+        self._looked_s = self._clock.monotonic()
+        return ""
 
     def _deed(self, want: Want) -> WatchdogDeed:
         stage = self.cluster.rules.stage

@@ -44,6 +44,37 @@ async def test_a_hold_is_released_once_and_a_persons_later_hold_stays(stand: Sta
     assert await stand.rounds(30) == []
 
 
+async def test_a_copy_that_comes_while_another_job_is_seen_to_is_seen_before_the_next_requeue(stand: Stand) -> None:
+    stand.write(taken(key(), key("18")))
+    stand.show(failed("18"))
+    copy = failed("19", name="train-18", state=JobState.PENDING, started_at=None, ended_at=None,
+                  submitted_at=after(1241), first_submitted_at=after(1241))  # fmt: skip
+
+    def meanwhile() -> None:
+        stand.show(copy)
+        stand.clock.advance(3.0)
+
+    stand.scheduler.before["send"] = meanwhile
+    assert await stand.rounds() == [REQUEUE]
+    assert stand.states == ["done", "not_sent"]
+    assert await stand.rounds(5) == []
+    assert "run twice" in stand.alarms.now[Subject.LEFT]
+
+
+async def test_where_the_queue_cannot_be_read_anew_nothing_more_is_requeued(stand: Stand) -> None:
+    stand.write(taken(key(), key("18")))
+    stand.show(failed("18"))
+
+    def meanwhile() -> None:
+        stand.scheduler.fails["jobs"] = SilentError("no answer")
+        stand.clock.advance(3.0)
+
+    stand.scheduler.before["send"] = meanwhile
+    assert await stand.rounds() == [REQUEUE]
+    assert stand.states == ["done"]
+    assert "is not known: no answer" in stand.alarms.now[Subject.LEFT]
+
+
 @pytest.mark.parametrize("stage", [Stage.OBSERVE, Stage.APPROVE])
 async def test_below_act_what_it_would_do_is_written_once_and_nothing_is_sent(tmp_path: Path, stage: Stage) -> None:
     stand = Stand(tmp_path, Rules(stage=stage))
