@@ -66,11 +66,10 @@ class Spool:
         new = place.with_suffix(_NEW_SUFFIX)
         try:
             number = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-            try:
-                os.write(number, deed_text(deed).encode("ascii"))
+            with os.fdopen(number, "wb") as file:
+                file.write(deed_text(deed).encode("ascii"))
+                file.flush()
                 os.fsync(number)
-            finally:
-                os.close(number)
             new.replace(place)
             self._sync()
         except OSError as error:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import resource
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -40,6 +41,21 @@ def test_what_the_server_has_still_counts_for_a_while(tmp_path: Path) -> None:
     spool.read(NOW + KEEP + timedelta(days=1))
     assert spool.deeds == {}
     assert list(spool.folder.iterdir()) == []
+
+
+def test_half_a_deed_on_a_full_disk_counts_as_none(tmp_path: Path) -> None:
+    spool = Spool(tmp_path)
+    spool.read(NOW)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
+    try:
+        with pytest.raises(SpoolUnusableError, match="cannot be written"):
+            spool.write(deed(DeedState.INTENDED))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    again = Spool(tmp_path)
+    again.read(NOW)
+    assert (spool.deeds, again.deeds) == ({}, {})
 
 
 def test_what_nobody_has_taken_is_never_dropped(tmp_path: Path) -> None:
