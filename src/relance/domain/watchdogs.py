@@ -16,6 +16,8 @@ from relance.domain.stages import Stage
 MARK_FILE = "watchdog.json"
 """Its name, in the controller's folder of one cluster."""
 _ROUNDS = 3
+_AHEAD_S = 5.0
+"""Both are on one machine: a mark from further ahead was written before its clock was set back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +45,8 @@ def why_not_watching(mark: WatchdogMark | None, cluster: str, partition: str, no
     late_s = (now - mark.at).total_seconds()
     if late_s > _ROUNDS * mark.every_s:
         return f"the watchdog was last seen {late_s:.0f} s ago"
+    if late_s < -_AHEAD_S:
+        return f"the watchdog's mark is {-late_s:.0f} s ahead of the clock, so when it was seen is not known"
     if mark.stage is not Stage.ACT:
         return f"the watchdog is at stage {mark.stage.value}"
     if mark.partitions and partition not in mark.partitions:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from relance.bootstrap.gate_checks import GateCheck, gate_checks
@@ -70,3 +70,7 @@ def test_the_watchdogs_mark_says_whether_a_hold_would_be_freed(tmp_path: Path) -
     (folder / MARK_FILE).write_text(mark_text(replace(mark, stage=Stage.OBSERVE)))
     ((is_open, says),) = _said(_gates(tmp_path), "watchdog")
     assert (is_open, says.split(":")[0]) == (False, "the watchdog is at stage observe")
+    for at, words in ((-16, "last seen 16 s ago"), (60, "mark is 60 s ahead of the clock")):
+        (folder / MARK_FILE).write_text(mark_text(replace(mark, at=MONDAY + timedelta(seconds=at))))
+        ((is_open, says),) = _said(_gates(tmp_path), "watchdog")
+        assert (is_open, words in says) == (False, True)
