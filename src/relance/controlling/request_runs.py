@@ -22,7 +22,7 @@ from relance.controlling.request_commands import effect_of
 from relance.controlling.senders import GRACE_S, Tools, call
 from relance.domain.advice import ActionEnd, Command
 from relance.domain.ledgers import Outcome
-from relance.domain.request_checks import Found, is_done, why_not
+from relance.domain.request_checks import Found, is_done, remark, why_not
 from relance.domain.requests import (
     Request,
     RequestBegan,
@@ -205,11 +205,12 @@ class RequestRuns:
             self._settle(request, ActionEnd.FAILED, text)
             return
         said = text if outcome is Outcome.SILENT else ""
-        shows, problem = await self._comes_to_show(request)
+        shows, seen = await self._comes_to_show(request)
         if shows:
-            self._settle(request, ActionEnd.SUCCEEDED, f"found done, though no answer came ({said})" if said else "")
-        elif problem:
-            self._settle(request, ActionEnd.UNKNOWN, problem)
+            found = f"found done, though no answer came ({said})" if said else ""
+            self._settle(request, ActionEnd.SUCCEEDED, "; ".join(text for text in (seen, found) if text))
+        elif seen:
+            self._settle(request, ActionEnd.UNKNOWN, seen)
         else:
             why = f"no answer ({said})" if said else "accepted"
             self._settle(request, ActionEnd.FAILED, f"{why}, and nothing of it shows after {_SHOWS_WITHIN_S:.0f} s")
@@ -217,23 +218,25 @@ class RequestRuns:
     async def _look_back(self, request: Request, wait_s: float) -> None:
         """Settle by looking: whoever began it has ended, and its command may be under way for `wait_s` yet."""
         await self._tools.clock.sleep(wait_s)
-        shows, problem = await self._comes_to_show(request)
+        shows, seen = await self._comes_to_show(request)
         if shows:
-            self._settle(request, ActionEnd.SUCCEEDED, "its controller ended before it could tell; it shows as done")
-        elif problem:
-            self._settle(request, ActionEnd.UNKNOWN, f"its controller ended before it could tell: {problem}")
+            told = "its controller ended before it could tell; it shows as done"
+            self._settle(request, ActionEnd.SUCCEEDED, f"{told}; {seen}" if seen else told)
+        elif seen:
+            self._settle(request, ActionEnd.UNKNOWN, f"its controller ended before it could tell: {seen}")
         else:
             why = "its controller ended before it could tell, and nothing of it shows: ask again if it is still wanted"
             self._settle(request, ActionEnd.ABANDONED, why)
 
     async def _comes_to_show(self, request: Request) -> tuple[bool, str]:
-        """Whether it shows, within a while; and why that cannot be told."""
+        """Whether it shows, within a while; and what is to be told of that, or why it cannot be told."""
         until_s = self._tools.clock.monotonic() + _SHOWS_WITHIN_S
         while True:
             problem = ""
             try:
-                if is_done(request, await self._read(request)):
-                    return True, ""
+                found = await self._read(request)
+                if is_done(request, found):
+                    return True, remark(request, found)
             except (JobGoneError, SchedulerRefusedError, SchedulerSilentError) as error:
                 problem = str(error) or "no answer"
             if self._tools.clock.monotonic() >= until_s:

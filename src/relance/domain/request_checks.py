@@ -44,6 +44,13 @@ def is_done(request: Request, found: Found) -> bool:
     return found.node is not None and _shows_on_node(request, found.node)
 
 
+def remark(request: Request, found: Found) -> str:
+    """What is to be told of a request that shows as done otherwise than its words say; empty: nothing."""
+    if request.verb is RequestVerb.HOLD and found.job is not None and found.job.held_next:
+        return "it began before the hold came: its next attempt is held"
+    return ""
+
+
 def _job_against(request: Request, job: JobView, cluster: str) -> str:
     if job.job_key(cluster) != request.job:
         return f"the id {job.raw_id} belongs to another job now"
@@ -138,7 +145,9 @@ def _shows_on_job(request: Request, job: JobView, cluster: str) -> bool:
     if request.verb in (RequestVerb.ARM, RequestVerb.DISARM):
         return job.requeue_allowed is (request.verb is RequestVerb.ARM)
     if job.state is not JobState.PENDING:
-        return request.verb is RequestVerb.RELEASE and job.state is not JobState.UNKNOWN
+        # A hold that comes when the job has begun is kept for its next attempt (seen: 22.05).
+        is_out = job.state is not JobState.UNKNOWN and not job.held_next
+        return is_out if request.verb is RequestVerb.RELEASE else job.held_next
     is_held = job.hold in (Hold.USER, Hold.ADMIN, Hold.SCHEDULER)
     return is_held if request.verb is RequestVerb.HOLD else job.hold is Hold.NONE
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -12,6 +13,7 @@ from relance.domain.advice import ActionEnd, Command, Effect
 from relance.domain.ledger_compaction import compacted
 from relance.domain.ledger_lines import line_of, read_lines
 from relance.domain.ledgers import Entry, fold
+from relance.domain.request_checks import Found, is_done, remark
 from relance.domain.request_events import ActionRequested, RequestEnded, RequestStarted, with_request
 from relance.domain.requests import (
     Request,
@@ -27,6 +29,7 @@ from relance.domain.requests import (
     request_id,
     reservation_name,
 )
+from relance.domain.views import JobState
 from relance.testing import history_values as values
 
 EFFECT = Effect(summary="as asked", commands=(Command(argv=("scontrol", "hold", "17")),), digest="d" * 64)
@@ -123,6 +126,26 @@ def test_a_change_is_somebody_s_once_it_was_begun_for_that_attempt() -> None:
     assert asker_of(known, RequestVerb.CANCEL, 1) is None
     assert asker_of(known, RequestVerb.HOLD, 0) is None
     assert asker_of(with_request(known, _ended(asked, ActionEnd.ABANDONED)), RequestVerb.CANCEL, 0) is None
+
+
+@pytest.mark.parametrize(
+    ("verb", "state", "held_next", "shows"),
+    [
+        (RequestVerb.HOLD, JobState.RUNNING, True, True),
+        (RequestVerb.HOLD, JobState.RUNNING, False, False),
+        (RequestVerb.RELEASE, JobState.RUNNING, False, True),
+        (RequestVerb.RELEASE, JobState.RUNNING, True, False),
+        (RequestVerb.RELEASE, JobState.UNKNOWN, False, False),
+    ],
+)
+def test_a_hold_that_came_too_late_is_told_as_one_of_the_next_attempt(
+    verb: RequestVerb, state: JobState, *, held_next: bool, shows: bool
+) -> None:
+    job = replace(values.report_of().jobs[0], state=state, held_next=held_next)
+    found = Found(cluster="alpha", at=values.NOON, job=job)
+    asked = replace(request(verb, job.raw_id), job=job.job_key("alpha"), restart_count=job.restart_count)
+    assert is_done(asked, found) is shows
+    assert ("its next attempt is held" in remark(asked, found)) is (verb is RequestVerb.HOLD and held_next)
 
 
 def _ended(asked: Request, end: ActionEnd) -> RequestEnded:
