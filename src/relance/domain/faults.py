@@ -28,6 +28,10 @@ class FaultDomain(Enum):
     """Nothing is wrong."""
 
 
+NOBODYS_FAULT = frozenset({FaultDomain.NONE, FaultDomain.USER, FaultDomain.SCHEDULER})
+"""Somebody decided, such as a preemption or a cancelled sweep, or nothing is wrong: no other job can have it too."""
+
+
 class Remedy(Enum):
     """What would help, from evidence alone."""
 

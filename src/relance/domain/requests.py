@@ -17,6 +17,8 @@ from relance.domain.keys import AttemptKey, JobKey, stable_id
 
 GOOD_FOR = timedelta(minutes=10)
 """A request that no controller has begun by then is void: the person asked about the cluster as it was then."""
+OURSELVES = "relance"
+"""In place of a person's name, where Relance itself asks for something, switches a job or ends a storm."""
 BY_US = " (by Relance)"
 """Behind the name of a person for whom Relance did something, where others' changes are told."""
 MARK = "relance"

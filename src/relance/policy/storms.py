@@ -7,15 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from relance.domain.faults import FaultDomain
+from relance.domain.faults import NOBODYS_FAULT, FaultDomain
 from relance.domain.fleet import Storm, place_words
 from relance.domain.limits import StormLimits
 from relance.domain.verdicts import FleetSign
 
 RENEW_BEFORE = timedelta(minutes=5)
 """A parked job is given a later start this long before the one that it has."""
-_NOBODYS_FAULT = frozenset({FaultDomain.NONE, FaultDomain.USER, FaultDomain.SCHEDULER})
-"""A preemption wave or a cancelled sweep is somebody's decision, not a fault that a restart could run into."""
 _BESIDE = 1
 """A storm is that of one place although so many owners failed alike elsewhere: that may be chance."""
 
@@ -53,7 +51,7 @@ def detect_storm(recent: tuple[FleetSign, ...], limits: StormLimits, now: dateti
 
 def storm_has_passed(storm: Storm, recent: tuple[FleetSign, ...], limits: StormLimits, now: datetime) -> str | None:
     """Why an open storm may clear by itself, or None: nothing new came in its place for `clear_after_s`."""
-    quiet_since = max([storm.opened_at, *(sign.at for sign in recent if sign.domain not in _NOBODYS_FAULT)])
+    quiet_since = max([storm.opened_at, *(sign.at for sign in recent if sign.domain not in NOBODYS_FAULT)])
     if storm.cleared_at is None and (now - quiet_since).total_seconds() >= limits.clear_after_s:
         return f"nothing new came for {limits.clear_after_s:g} s"
     return None
@@ -77,7 +75,7 @@ class _Place:
 
 def _within(recent: Iterable[FleetSign], now: datetime, window_s: float) -> tuple[FleetSign, ...]:
     oldest = now - timedelta(seconds=window_s)
-    return tuple(sign for sign in recent if sign.at >= oldest and sign.domain not in _NOBODYS_FAULT)
+    return tuple(sign for sign in recent if sign.at >= oldest and sign.domain not in NOBODYS_FAULT)
 
 
 def _reason(signs: tuple[FleetSign, ...], limits: StormLimits) -> str | None:

@@ -12,11 +12,10 @@ from datetime import datetime, timedelta
 from relance.domain import events as e
 from relance.domain.advice import ActionEnd
 from relance.domain.records import JobRecord
-from relance.domain.requests import GOOD_FOR, Request, RequestVerb, request_id
+from relance.domain.requests import GOOD_FOR, OURSELVES, Request, RequestVerb, request_id
 from relance.domain.streams import Stream
 from relance.domain.views import ClusterReport, JobState, JobView
 from relance.ports.histories import Append, ConflictError, History
-from relance.recovery.owning import OURSELVES
 
 TRIES = 3
 """So often an attempt is tried to be armed; a scheduler that refuses does so every time."""

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 import structlog
 
 from relance.domain import events as e
-from relance.domain.faults import FaultDomain
+from relance.domain.faults import NOBODYS_FAULT
 from relance.domain.findings import FindingKind
 from relance.domain.incidents import Incident
 from relance.domain.records import JobRecord
@@ -37,7 +37,6 @@ _PER_INCIDENT = 3
 """A provider is asked so often about one incident, each time because our verdict or the attempt's end changed."""
 _REMEMBERED = 10_000
 _TRIES = 8
-_NOBODYS_FAULT = frozenset({FaultDomain.NONE, FaultDomain.USER, FaultDomain.SCHEDULER})
 _LOG = structlog.get_logger(__name__)
 
 Gather = Callable[[Snapshot, JobRecord], Awaitable[Situation]]
@@ -74,7 +73,7 @@ class Asker:
     def heard(self, recorded: tuple[Recorded, ...]) -> None:
         """Take in what was appended: each verdict of ours is a question, unless nobody is at fault."""
         for item in recorded:
-            if isinstance(item.event, e.VerdictReached) and item.event.verdict.domain not in _NOBODYS_FAULT:
+            if isinstance(item.event, e.VerdictReached) and item.event.verdict.domain not in NOBODYS_FAULT:
                 call = _Call(stream=item.stream, incident_id=item.event.incident_id, reached_at=item.event.at.at)
                 for desk, queue in self._queues.items():
                     if queue.full():

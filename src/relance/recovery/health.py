@@ -15,6 +15,7 @@ from relance.domain.keys import stable_id
 from relance.domain.limits import StormLimits
 from relance.domain.observations import SightReport
 from relance.domain.records import ClusterRecord
+from relance.domain.requests import OURSELVES
 from relance.domain.stages import HealthCap, Stage
 from relance.domain.verdicts import FleetSign
 from relance.domain.views import SchedulerFacts
@@ -80,7 +81,7 @@ def storm_events(
         else:
             found.append(
                 e.StormCleared(
-                    cluster=record.cluster, storm_id=storm.storm_id, by="relance", reason=passed, at=now
+                    cluster=record.cluster, storm_id=storm.storm_id, by=OURSELVES, reason=passed, at=now
                 )
             )  # fmt: skip
     cleared = [storm for storm in record.storms if storm.cleared_at is not None]

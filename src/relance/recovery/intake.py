@@ -16,7 +16,7 @@ from relance.domain.incidents import Incident, IncidentState
 from relance.domain.keys import AttemptKey, JobKey, stable_id
 from relance.domain.progress import Progress
 from relance.domain.records import AttemptRecord, JobRecord, NodeRecord
-from relance.domain.requests import BY_US, RequestVerb, asker_of
+from relance.domain.requests import BY_US, OURSELVES, RequestVerb, asker_of
 from relance.domain.stages import Stage
 from relance.domain.views import Hold, JobState, JobView, NodeState, NodeView, PastAttempt
 
@@ -328,7 +328,7 @@ def _other_engine(record: JobRecord, found: list[e.JobEvent]) -> list[e.JobEvent
     if not now or not before or record.switch is not None:
         return []
     reason = "restarted again by something that is not Relance: another engine may be at work on this job"
-    return [e.JobSwitched(job=record.job, stage=Stage.OBSERVE, by="relance", reason=reason)]
+    return [e.JobSwitched(job=record.job, stage=Stage.OBSERVE, by=OURSELVES, reason=reason)]
 
 
 def _attempt_ended(key: AttemptKey, view: JobView, progress: Progress | None) -> e.AttemptEnded:

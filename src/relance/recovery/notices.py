@@ -17,6 +17,7 @@ from relance.domain.fleet import place_words
 from relance.domain.incidents import Incident, IncidentState
 from relance.domain.keys import stable_id
 from relance.domain.records import JobRecord, Record
+from relance.domain.requests import OURSELVES
 from relance.domain.stages import Stage
 from relance.domain.streams import Recorded
 from relance.ports.notifiers import Notice, NoticeKind
@@ -90,7 +91,7 @@ def _of_job(recorded: Recorded, event: e.JobEvent, record: JobRecord) -> tuple[N
                 text=f"{event.finding.summary}; no further automatic restart",
             )
             return _notice(matter, record, None, at)
-        case e.JobSwitched() if event.by == "relance":
+        case e.JobSwitched() if event.by == OURSELVES:
             matter = _Matter(
                 kind=NoticeKind.OTHER_ENGINE,
                 about=str(event.job),

@@ -9,13 +9,12 @@ from datetime import datetime
 from relance.domain import events as e
 from relance.domain.faults import Scope
 from relance.domain.records import JobRecord
+from relance.domain.requests import OURSELVES
 from relance.domain.streams import Stream
 from relance.ports.histories import History
 from relance.recovery.ordering import switch
 from relance.recovery.stories import JobStory, Quote
 
-OURSELVES = "relance"
-"""The name under which Relance itself switches a job."""
 _QUOTED = re.compile(r':? ?"[^\n]*"')
 
 

@@ -10,14 +10,12 @@ from relance.domain import events as e
 from relance.domain.advice import ActionEnd, Exclusion, PermitWish
 from relance.domain.records import ClusterRecord, JobRecord, NodeRecord
 from relance.domain.request_checks import Found, why_not
-from relance.domain.requests import GOOD_FOR, Request, RequestKind, RequestRecord, RequestVerb, request_id
+from relance.domain.requests import GOOD_FOR, OURSELVES, Request, RequestKind, RequestRecord, RequestVerb, request_id
 from relance.domain.stages import Stage
 from relance.domain.views import ClusterReport, JobView, NodeState, NodeView
 from relance.recovery.ordering import job_stage
 from relance.recovery.sites import ClusterRules
 
-OURSELVES = "relance"
-"""Who asks for the return of a node whose time is over."""
 _OPEN_ACTIONS = (None, "ActionUnknown")
 _BURST, _REFILL_S = 20, 3.0
 """A person may have hundreds of nodes in one line; slurmctld gets them a few at a time."""

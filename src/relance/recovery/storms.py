@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from relance.domain.advice import ActionKind
 from relance.domain.events import IncidentEnd
-from relance.domain.faults import FaultDomain
+from relance.domain.faults import NOBODYS_FAULT, FaultDomain
 from relance.domain.file_systems import file_system_of, file_systems_named
 from relance.domain.fleet import Storm, Whereabouts
 from relance.domain.incidents import Action, Incident
@@ -26,7 +26,6 @@ _PAUSE = timedelta(seconds=60)
 """From the start of a canary that came to nothing to the next one: the cause lasts, as a rule for some minutes, and the
 canaries of four owners within two minutes would be a storm of their own (seen)."""
 _PROVED = frozenset({IncidentEnd.RECOVERED, IncidentEnd.RUNNING_UNPROVEN, IncidentEnd.JOB_ENDED})
-_NOBODYS_FAULT = frozenset({FaultDomain.NONE, FaultDomain.USER, FaultDomain.SCHEDULER})
 
 
 def is_after_storm(storm: Storm | None, limits: StormLimits, now: datetime) -> bool:
@@ -92,7 +91,7 @@ def _shares(storm: Storm, row: IncidentRow, since: datetime, known: Sequence[str
     if incident.id in storm.incidents or (incident.advice is not None and incident.advice.storm == storm.storm_id):
         return True
     meanwhile = since <= incident.opened_at and (storm.cleared_at is None or incident.opened_at <= storm.cleared_at)
-    faulty = incident.verdict is None or incident.verdict.domain not in _NOBODYS_FAULT
+    faulty = incident.verdict is None or incident.verdict.domain not in NOBODYS_FAULT
     return meanwhile and faulty and not is_trial(row.name) and storm.covers(where_it_was(row, known))
 
 
