@@ -44,7 +44,6 @@ CHAOS_LIMITS: Mapping[str, object] = {
 _LOOK_S = 0.25
 _SEEN_S = 180.0
 _STORY_S = 180.0
-_OVER = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +174,7 @@ def _wait_for_steps(jobs: Mapping[int, Path], size: Size) -> None:
 
 
 def _is_over(watch: QueueWatch, job: int) -> bool:
-    """Whether the job is over and nobody restarts it: COMPLETED, or not started again for a while."""
+    """Whether the job has finished; any other end has to be restarted."""
     rows = watch.rows[job]
     return bool(rows) and rows[-1].state == "COMPLETED"
 

@@ -19,7 +19,6 @@ _SLACK_S = 2.0
 """Accounting has whole seconds."""
 _LAUNCH_S = 15.0
 """An attempt that began so shortly before a slurmd was killed may not have reached its node yet."""
-_HELD_S = 30.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -132,7 +131,7 @@ def _judge_history(site: SlurmSite, job: int, rows: Sequence[Mapping[str, Any]])
 
 
 def _held(record: Record) -> list[str]:
-    """Jobs that are held at the end, or that nobody could start for long."""
+    """Jobs that are held at the end."""
     wrong = []
     for job, rows in record.watch.rows.items():
         if rows and rows[-1].is_held:
