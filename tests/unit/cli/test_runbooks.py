@@ -17,7 +17,7 @@ from relance.recovery.health import RESERVED
 from relance.watchdog.alarms import Subject
 
 SOURCES = Path(relance.__file__).parent
-FOR_OWNERS = {"parked", "restarted", "hang", "settings", "slow", "diverged"}
+FOR_OWNERS = {"parked", "restarted", "hang", "settings", "slow", "diverged", "asked"}
 
 
 def test_every_notice_for_operators_has_one() -> None:
