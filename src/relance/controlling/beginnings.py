@@ -112,6 +112,7 @@ class Beginnings:
             unwatched=self._tools.surroundings.unwatched(job.partition),
             window_s=self._sight.window_s,
             written=ledger.exclusions.get(str(job.job_key(setting.cluster)), ()),
+            acting=self._tools.surroundings.acting(),
         )
         return prepare(scene, self._tools.scheduler)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Collection
 
 import structlog
 
@@ -269,6 +270,10 @@ class Controller:
     def unwatched(self, partition: str) -> str:
         """Why no watchdog would free a job of this partition that we hold; empty when one would."""
         return why_not_watching(self._mark(), self._scheduler.cluster, partition, self._clock.now())
+
+    def acting(self) -> Collection[str]:
+        """Keys of the attempts whose jobs are at `act`, as the newest orders say."""
+        return self._orders.acting if self._orders is not None else ()
 
     def note_window(self, window_s: float) -> None:
         """A requeued job showed that it starts by itself after so long: sooner than the settings say, that counts."""

@@ -7,7 +7,7 @@ the job that they were made for.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import Enum
@@ -81,7 +81,7 @@ class Scene:
 
     `unwatched` says why no watchdog would free a job that we hold, empty when one would. `window_s` is how long a
     requeued job waits on this cluster before it starts by itself, as far as is known. `written` are the newest lists of
-    excluded nodes that we wrote onto the job.
+    excluded nodes that we wrote onto the job. `acting` are the attempts (their keys as text) whose jobs are at `act`.
     """
 
     cluster: str
@@ -93,6 +93,7 @@ class Scene:
     unwatched: str = ""
     window_s: float = float("inf")
     written: tuple[Excluded, ...] = ()
+    acting: Collection[str] = ()
 
 
 def prepare(scene: Scene, builder: CommandBuilder) -> Preparation | NothingToDo:
@@ -262,7 +263,7 @@ def _rearmed(scene: Scene, builder: CommandBuilder) -> _Rearmed:
     left: list[str] = []
     for other in dependents(job, report.jobs):
         try:
-            is_ours = len(commands) < MOST and other.wish.mode not in (Stage.OFF, Stage.OBSERVE)
+            is_ours = len(commands) < MOST and _may_touch(scene, other)
             command = builder.rearm(other, whole(other.dependency)) if is_ours else None
         except SchedulerRefusedError:
             command = None
@@ -276,6 +277,17 @@ def _rearmed(scene: Scene, builder: CommandBuilder) -> _Rearmed:
         *((f"job {', '.join(left[:MOST])} waits for it and is left as it is",) if left else ()),
     )
     return _Rearmed(commands=tuple(commands.values()), words=said)
+
+
+def _may_touch(scene: Scene, other: JobView) -> bool:
+    """Whether another job may be changed by this order: at `act` only one that is at `act` itself.
+
+    Below that a person sees beforehand which jobs are changed, and has to approve it.
+    """
+    if other.wish.mode in (Stage.OFF, Stage.OBSERVE):
+        return False
+    is_at_act = str(other.attempt_key(scene.cluster)) in scene.acting
+    return scene.order.stage.stage is not Stage.ACT or is_at_act
 
 
 def _prepared(

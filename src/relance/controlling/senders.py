@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -33,6 +33,10 @@ class Surroundings(Protocol):
 
     def unwatched(self, partition: str) -> str:
         """Why no watchdog would free a job of this partition that we hold; empty when one would."""
+        ...
+
+    def acting(self) -> Collection[str]:
+        """Keys of the attempts whose jobs are at `act`, as the newest orders say."""
         ...
 
     def note_window(self, window_s: float) -> None:

@@ -155,6 +155,8 @@ async def test_a_chain_of_three_completes_after_its_first_job_was_restarted(benc
     job = await failed(bench, first)
     await bench.until(second, lambda other: other.reason == NEVER)
     backend = ScriptedBackend(bench.clock)
+    waiting = [await bench.scheduler.read(raw_id) for raw_id in (second, third)]
+    backend.acting = tuple(str(other.attempt_key(bench.scheduler.cluster)) for other in waiting)
     backend.give(order(bench, job))
     recorder = Recorder(bench.scheduler)
     async with controlled(bench, backend, tmp_path / "controller", recorder):

@@ -33,6 +33,9 @@ class Nobody:
     def unwatched(self, partition: str) -> str:
         return f"nobody watches {partition}"
 
+    def acting(self) -> tuple[str, ...]:
+        return ()
+
     def note_window(self, window_s: float) -> None:
         """Nobody asks."""
 

@@ -59,12 +59,14 @@ def test_who_waits_in_vain_for_this_job(world: World, dependency: str, reason: s
 NO_WISH = Wish()
 
 
-async def chain(world: World, wish: Wish = NO_WISH) -> tuple[JobView, str, str]:
-    """A job that failed, one that waits for it, and one that waits for that one."""
+async def chain(world: World, wish: Wish = NO_WISH, *, acts: bool = True) -> tuple[JobView, str, str]:
+    """A job that failed, one that waits for it, and one that waits for that one; whether these are at `act`."""
     job = await world.failed_job()
     second = world.cluster.submit("second", nodes=1, dependency=f"afterok:{job.raw_id}", wish=wish)
     third = world.cluster.submit("third", nodes=1, dependency=f"afterok:{second}")
     assert world.cluster.job(second).reason == NEVER
+    waiting = (world.cluster.job(raw_id) for raw_id in (second, third) if acts)
+    world.backend.acting = tuple(str(other.attempt_key(world.cluster.name)) for other in waiting)
     world.backend.give(world.order(world.advice(job)))
     return job, second, third
 
@@ -131,9 +133,10 @@ def test_what_goes_wrong_with_it_is_told_and_the_restart_succeeds(world: World, 
     assert ("refused" in told[0][1]) == (kind is FaultKind.REFUSAL)
 
 
-def test_who_wishes_to_be_only_watched_and_other_users_jobs_are_left_alone(world: World) -> None:
+@pytest.mark.parametrize(("wish", "acts"), [(Wish(mode=Stage.OBSERVE), True), (NO_WISH, False)])
+def test_who_is_only_watched_and_other_users_jobs_are_left_alone(world: World, wish: Wish, *, acts: bool) -> None:
     async def story() -> None:
-        await chain(world, wish=Wish(mode=Stage.OBSERVE))
+        await chain(world, wish=wish, acts=acts)
         world.cluster.submit("of another", user="bob", dependency="afterok:1")
         await world.run(20)
 
