@@ -148,8 +148,8 @@ def _release(ground: Ground, record: ActionRecord, attempt: AttemptKey, job: Job
     ]
     if any(deed.state is DeedState.DONE or not deed.state.is_final for deed in before):
         return None
-    if not record.is_open:
-        return Left(attempt=attempt, verb=Verb.RELEASE, reason="its action has ended and left it held: ask a person")
+    if against := _against_release(ground, record, job):
+        return Left(attempt=attempt, verb=Verb.RELEASE, reason=against)
     failed = [deed for deed in before if deed.state in (DeedState.REFUSED, DeedState.LOST)]
     if len(failed) >= _HELD_TRIES:
         return Left(attempt=attempt, verb=Verb.RELEASE, reason=f"{len(failed)} releases came to nothing")
@@ -162,6 +162,17 @@ def _release(ground: Ground, record: ActionRecord, attempt: AttemptKey, job: Job
         restart_count=job.restart_count,
         reason=f"the controller held it and has not gone on with it for {waited_s:.0f} s",
     )
+
+
+def _against_release(ground: Ground, record: ActionRecord, job: JobView) -> str:
+    """Why a job that we hold stays held until a person has looked; empty when nothing speaks against its release."""
+    if not record.is_open:
+        return "its action has ended and left it held: ask a person"
+    if record.last(Verb.CANCEL) is not None:
+        return "the controller was about to cancel it, as a copy of it goes on: ask a person"
+    copies = twins(job, ground.jobs.values(), record.began.expected.started_at)
+    certain = next((copy for copy in copies if copy.is_certain), None)
+    return f"it would run twice: {certain.reason}" if certain is not None else ""
 
 
 # ------------------------------------------------------------------------------------------------------------- requeue

@@ -349,6 +349,24 @@ def test_a_release_by_the_controller_that_came_to_nothing_is_done_by_us(outcome:
     assert wants(ground(*entries, jobs=(held(),), at=after(5000))) == [Verb.RELEASE]
 
 
+def test_a_job_that_the_controller_was_about_to_cancel_for_a_copy_stays_held_and_is_said() -> None:
+    (left,) = decide(ground(*HOLD, intended(Verb.CANCEL, 2), jobs=(held(),), at=after(5000)))
+    assert isinstance(left, Left)
+    assert "about to cancel it" in left.reason
+
+
+def test_a_held_job_is_not_released_beside_a_copy_of_it() -> None:
+    started = replace(began(), expected=replace(began().expected, started_at=STARTED))
+    hold = (started, intended(Verb.REQUEUE_HELD), did(Verb.REQUEUE_HELD))
+    copy = failed(
+        "18", name="train-17", state=JobState.RUNNING, submitted_at=after(1020), first_submitted_at=after(1020)
+    )
+    assert wants(ground(*hold, jobs=(held(),), at=after(5000))) == [Verb.RELEASE]
+    (left,) = decide(ground(*hold, jobs=(held(), copy), at=after(5000)))
+    assert isinstance(left, Left)
+    assert "twice" in left.reason
+
+
 def test_an_action_that_ended_and_left_a_job_held_is_said_and_left_to_a_person() -> None:
     (left,) = decide(ground(*HOLD, ended(ActionEnd.ABANDONED), jobs=(held(),), at=after(5000)))
     assert isinstance(left, Left)
