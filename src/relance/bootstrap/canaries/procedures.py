@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shlex
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from relance.bootstrap.canaries.grounds import Ground
@@ -15,6 +16,7 @@ from relance.client.errors import ClientError
 from relance.domain.events import WatchdogActed
 from relance.domain.stages import Stage
 from relance.domain.views import JobView
+from relance.ports.schedulers import SchedulerSilentError
 from relance.recovery import wordings
 from relance.recovery.rows import HistoryRow
 
@@ -25,6 +27,8 @@ _MARGIN_S = 90.0
 _SWITCH_S = 60.0
 """How long a command that stops or starts the controller may take."""
 _TOLD_S = 120.0
+_LONGEST_S = 6 * 3600.0
+"""A scheduler that remembers ended jobs for longer needs no watchdog to save them, and nobody waits for that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +100,15 @@ async def _back_to_observe(ground: Ground) -> tuple[Row, ...]:
 async def _without_controller(ground: Ground, plan: Plan) -> tuple[Row, ...]:
     """A job fails while the controller is stopped: the watchdog has to save it before the scheduler forgets it."""
     run = Run(ground, NODE, acts=True, name="watchdog")
+    age_s = await ground.until(lambda: _memory_s(ground))
+    if age_s is None:
+        text, remedy = "the scheduler does not say how long it knows an ended job", "ask: relance check cluster"
+        run.say("saved", Level.BAD, "-", text, remedy)
+        return tuple(run.rows)
+    if age_s > _LONGEST_S:
+        text = "the scheduler forgets no ended job so soon that the watchdog would have to save it: not tried"
+        run.say("saved", Level.WARN, "MinJobAge", text, "a MinJobAge below 6 h is needed to try it")
+        return tuple(run.rows)
     stopped = False
     try:
         await run.begin()
@@ -108,7 +121,7 @@ async def _without_controller(ground: Ground, plan: Plan) -> tuple[Row, ...]:
         await run.end()
         if run.failed():
             return tuple(run.rows)
-        view = await _saved(ground, run)
+        view = await _saved(ground, run, age_s)
         if view is None:
             return tuple(run.rows)
         after_s = ground.clock.monotonic() - run.ended_s
@@ -124,11 +137,17 @@ async def _without_controller(ground: Ground, plan: Plan) -> tuple[Row, ...]:
     return tuple(run.rows)
 
 
-async def _saved(ground: Ground, run: Run) -> JobView | None:
+async def _memory_s(ground: Ground) -> float | None:
+    """How long the scheduler knows a job that has ended; None: it does not answer."""
+    with suppress(SchedulerSilentError):
+        return (await ground.scheduler.look()).facts.min_job_age_s
+    return None
+
+
+async def _saved(ground: Ground, run: Run, age_s: float) -> JobView | None:
     """The job as soon as it is in the queue again, by the watchdog: nobody else is there."""
-    facts = (await ground.scheduler.look()).facts
-    limit_s = facts.min_job_age_s + _MARGIN_S
-    ground.tell(f"watchdog: the scheduler forgets the job after {wordings.duration(facts.min_job_age_s)}; waiting")
+    limit_s = age_s + _MARGIN_S
+    ground.tell(f"watchdog: the scheduler forgets the job after {wordings.duration(age_s)}; waiting")
 
     async def again() -> JobView | None:
         view = await ground.job(run.raw_id)
