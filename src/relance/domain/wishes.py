@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
@@ -121,8 +122,16 @@ def _settings(comment: str) -> dict[str, Any] | None:
 
 
 def _json_settings(text: str) -> dict[str, Any] | None:
+    twice: list[str] = []
+
+    def whole(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            twice.extend(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+        return found
+
     try:
-        data = json.loads(text)
+        data = json.loads(text, object_pairs_hook=whole)
     except (ValueError, RecursionError):
         if _MEANT_FOR_US.search(text):
             raise _BrokenError(f"the comment is not JSON; {_QUOTING}") from None
@@ -131,6 +140,8 @@ def _json_settings(text: str) -> dict[str, Any] | None:
         if isinstance(data, dict) and any(name.strip().lower() == "relance" for name in data):
             raise _BrokenError('the comment has "relance" in another spelling')
         return None
+    if twice:
+        raise _BrokenError(f"the comment has {_shown(twice[0])} twice")
     settings = data["relance"]
     if not isinstance(settings, dict):
         raise _BrokenError('"relance" in the comment is not an object')
@@ -198,7 +209,7 @@ def _max_restarts(wish: Wish, value: object, limits: Limits) -> tuple[Wish, str]
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise _BrokenError(f"max_restarts is {_shown(value)}, not a whole number from 0")
     most = limits.restarts.in_all
-    note = f"max_restarts {value} was clipped to {most}, the site's limit" if value > most else ""
+    note = f"max_restarts {_shown(value)} was clipped to {most}, the site's limit" if value > most else ""
     return replace(wish, max_restarts=min(value, most)), note
 
 
@@ -206,7 +217,7 @@ def _hang_after_s(wish: Wish, value: object, limits: Limits) -> tuple[Wish, str]
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
         raise _BrokenError(f"hang_after_s is {_shown(value)}, not a number of seconds")
     least, most = limits.hang.suspected_min_s, MAX_HANG_AFTER_S
-    clipped = min(max(float(value), least), most)
+    clipped = float(min(max(value, least), most))  # a whole number may be too large to be made a float
     note = f"hang_after_s {_shown(value)} was clipped to {clipped:g}" if clipped != value else ""
     return replace(wish, hang_after_s=clipped), note
 
@@ -217,6 +228,8 @@ def _logs(wish: Wish, value: object, _limits: Limits) -> tuple[Wish, str]:
     for item in value:
         if not item or len(item) > MAX_PATH_CHARS or "\0" in item or "\n" in item:
             raise _BrokenError(f"logs has {_shown(item)}, which is no path of at most {MAX_PATH_CHARS} characters")
+        if not _is_text(item):
+            raise _BrokenError(f"logs has {_shown(item)}, which is no text")
         if "**" in item:
             raise _BrokenError(f"logs has {_shown(item)}: ** is not allowed")
     note = f"logs names {len(value)} paths; only the first {MAX_LOGS} are followed" if len(value) > MAX_LOGS else ""
@@ -232,6 +245,8 @@ def _workflow(wish: Wish, value: object, _limits: Limits) -> tuple[Wish, str]:
 def _progress(wish: Wish, value: object, _limits: Limits) -> tuple[Wish, str]:
     if not isinstance(value, str) or not value or len(value) > MAX_PATTERN_CHARS:
         raise _BrokenError(f"progress is {_shown(value)}, not a pattern of at most {MAX_PATTERN_CHARS} characters")
+    if not _is_text(value):
+        raise _BrokenError(f"progress is {_shown(value)}, which is no text")
     return replace(wish, progress=value), ""
 
 
@@ -256,7 +271,15 @@ def _broken(note: str) -> Wish:
     return Wish(mode=Stage.OBSERVE, notes=(f"{note}; so the job stays in observe",))
 
 
+def _is_text(value: str) -> bool:
+    """Whether it can be written at all: JSON can name halves of signs, which no file or answer takes."""
+    return not any("\ud800" <= sign <= "\udfff" for sign in value)
+
+
 def _shown(value: object) -> str:
     """A piece of foreign input in a note: short, on one line."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # such as a number of more digits than Python writes
+        text = "something too large to be shown"
     return text if len(text) <= 60 else f"{text[:57]}..."  # noqa: PLR2004 - fits a line

@@ -162,3 +162,51 @@ def test_a_comment_that_means_us_in_another_spelling_leaves_the_job_in_observe(c
     wish = parse_wish(comment, LIMITS)
     assert wish.mode is Stage.OBSERVE
     assert wish.notes
+
+
+@given(
+    name=st.sampled_from(
+        ["mode", "max_restarts", "hang_after_s", "logs", "workflow", "progress", "arm_requeue", "colour"]
+    ),
+    value=st.recursive(
+        st.one_of(
+            st.none(),
+            st.booleans(),
+            st.floats(),
+            st.integers(),
+            st.sampled_from([1500, 24_000]).map(lambda bits: 1 << bits),  # no float; more digits than Python writes
+            st.text(st.characters(exclude_categories=())),
+        ),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+        max_leaves=5,
+    ),
+)
+def test_no_value_of_a_setting_raises_or_gives_what_cannot_be_written(name: str, value: object) -> None:
+    wish = join_wishes("relance:act", {name: value}, LIMITS)
+    for text in (*wish.notes, *wish.logs, wish.workflow or "", wish.progress or ""):
+        assert text.encode("utf-8") is not None
+    assert all(len(note) < 700 for note in wish.notes)
+
+
+@pytest.mark.parametrize("digits", [300, 400, 3900])
+def test_numbers_of_any_size_in_a_comment_are_clipped(digits: int) -> None:
+    number = "1" + "0" * digits
+    comment = f'{{"relance": {{"mode": "act", "hang_after_s": {number}}}}}'
+    assert parse_wish(comment, LIMITS).hang_after_s == 7 * 86400
+    assert parse_wish(comment.replace("hang_after_s", "max_restarts"), LIMITS).max_restarts == 20
+
+
+@pytest.mark.parametrize(
+    ("comment", "name"),
+    [
+        ('{"relance": {"mode": "off"}, "relance": {"mode": "act"}}', "relance"),
+        ('{"relance": {"mode": "observe", "mode": "act"}}', "mode"),
+    ],
+)
+def test_a_comment_that_says_something_twice_leaves_the_job_in_observe(comment: str, name: str) -> None:
+    wish = parse_wish(comment, LIMITS)
+    assert (wish.mode, wish.notes) == (
+        Stage.OBSERVE,
+        (f"the comment has '{name}' twice; so the job stays in observe",),
+    )
+    assert parse_wish('{"other": {"mode": 1, "mode": 2}}', LIMITS) == Wish()
