@@ -17,7 +17,9 @@ router = APIRouter(tags=["asking"])
 @router.post("/jobs/{job:path}/requests", response_model=Request)
 async def ask_of_job(who: Decider, parts: Parts, job: str, body: JobRequest) -> JSONResponse:
     """Ask for a job to be cancelled, held or released; the answer is what was asked, not what came of it."""
-    wanted = Wanted(verb=RequestVerb(body.verb), reason=body.reason, by=who.name)
+    wanted = Wanted(
+        verb=RequestVerb(body.verb), reason=body.reason, by=who.name, restart_count=body.restart_count
+    )  # fmt: skip
     return answer(await parts.requesting().of_job(job, wanted))
 
 

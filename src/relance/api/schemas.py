@@ -75,6 +75,8 @@ class JobRequest(_Strict):
 
     verb: Literal["cancel", "hold", "release", "disarm"]
     reason: Why
+    restart_count: Annotated[int, Field(ge=0)] | None = None
+    """That of the attempt that the person was shown: another one is not touched."""
 
 
 class NodeRequest(_Strict):

@@ -177,14 +177,17 @@ def _how(item: RequestRecord) -> str:
 
 
 def _of_job(ask: Asking, text: str, verb: RequestVerb, manner: _Manner) -> None:
+    meant = text
+    shown: int | None = None
     if manner.ask_first:
         row = ask.client.job_story(text).job
+        meant, shown = str(row.job), row.restart_count
         ask.screen.fact("job", f"{row.name} ({row.job.raw_id}) of {row.user}, in {row.partition}")
         ask.screen.fact("now", f"{row.state.value}, attempt {row.restart_count + 1}, on {wordings.nodes(row.nodes)}")
         if verb is RequestVerb.CANCEL:
             ask.screen.fact("undo", "none: it would have to be submitted again")
         _confirm(ask, f"{verb.value.capitalize()} it?")
-    request = ask.client.ask_of_job(text, verb.value, manner.reason)
+    request = ask.client.ask_of_job(meant, verb.value, manner.reason, shown)
     key = str(request.job)
     _show(ask, (_settled(lambda: ask.client.requests_of_job(key), request.id, wait=manner.wait),))
 

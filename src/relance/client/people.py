@@ -181,9 +181,9 @@ class ApiClient:
         found: AdviceDenied = self._order(AdviceDenied, "POST", f"/advice/{_part(advice_id)}/deny", body)
         return found
 
-    def ask_of_job(self, job: str, verb: str, reason: str) -> Request:
-        """Ask for a job to be cancelled, held or released."""
-        body = {"verb": verb, "reason": reason}
+    def ask_of_job(self, job: str, verb: str, reason: str, restart_count: int | None = None) -> Request:
+        """Ask for a job to be cancelled, held or released, in the attempt that the person was shown."""
+        body = {"verb": verb, "reason": reason, "restart_count": restart_count}
         found: Request = self._order(Request, "POST", f"/jobs/{_part(job)}/requests", body)
         return found
 

@@ -35,8 +35,10 @@ async def ask_of_job(request: Request) -> Response:
     verb = _verb(fields, OF_JOBS)
     if verb is RequestVerb.CANCEL and not fields.get("sure"):
         raise CommandRefusedError("a cancelled job is gone for good: tick that you are sure")
-    job = request.path_params["job"]
-    await parts_of(request).requesting().of_job(job, Wanted(verb=verb, reason=_reason(fields), by=who.name))
+    job, shown = request.path_params["job"], fields.get("restart_count", "")[:9]
+    count = int(shown) if shown.isdecimal() else None
+    wanted = Wanted(verb=verb, reason=_reason(fields), by=who.name, restart_count=count)
+    await parts_of(request).requesting().of_job(job, wanted)
     return back(f"/jobs/{quote(job, safe='/')}")
 
 

@@ -43,12 +43,16 @@ _UNDOES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What a person wants: what, why, and for a node for how many seconds."""
+    """What a person wants: what, why, and for a node for how many seconds.
+
+    `restart_count` is that of the attempt that the person was shown; None: none was, and the newest is meant.
+    """
 
     verb: RequestVerb
     reason: str
     by: str
     for_s: float | None = None
+    restart_count: int | None = None
 
 
 class Requesting:
@@ -65,11 +69,12 @@ class Requesting:
         self._live = live
 
     async def of_job(self, text: str, wanted: Wanted) -> Request:
-        """Ask for something to be done to a job as it is shown now."""
+        """Ask for something to be done to a job, in the attempt that was shown."""
         record = await subjects.job_meant(self._history, text)
         ground = await self._ground(record.job.cluster)
         view = view_of(ground.report, record.job)
-        count = view.restart_count if view is not None else 0
+        newest = view.restart_count if view is not None else 0
+        count = newest if wanted.restart_count is None else wanted.restart_count
 
         def decide(now_is: Record) -> Request:
             known = now_is if isinstance(now_is, JobRecord) else record

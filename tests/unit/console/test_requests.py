@@ -51,6 +51,8 @@ async def test_a_cancel_wants_a_reason_and_to_be_sure() -> None:
         assert "tick that you are sure" in (await client.post(f"{JOB}/requests", data=fields)).text
         answer = await client.post(f"{JOB}/requests", data=fields | {"sure": "yes"})
         assert "say in a few words why" in answer.text
+        answer = await client.post(f"{JOB}/requests", data=fields | {"sure": "y", "reason": "x", "restart_count": "4"})
+        assert "it was asked about attempt 5, and this is attempt 1" in answer.text
         answer = await client.post(f"{JOB}/requests", data=fields | {"sure": "yes", "reason": "wrong data"})
         assert answer.status_code == 303
         assert "cancel asked for by operator" in words(await page(client, JOB))
@@ -110,7 +112,10 @@ async def test_the_api_tells_what_was_asked_and_takes_nothing_else() -> None:
     async with made.client(TokenRole.OPERATOR) as client:
         for body in ({"verb": "down", "reason": "x"}, {"verb": "cancel", "reason": " \n"}, {"verb": "cancel"}):
             assert (await client.post("/api/v1/jobs/19/requests", json=body)).status_code == 422
-        await client.post("/api/v1/jobs/19/requests", json={"verb": "cancel", "reason": "wrong data"})
+        other = {"verb": "cancel", "reason": "wrong data", "restart_count": 1}
+        answer = await client.post("/api/v1/jobs/19/requests", json=other)
+        assert (answer.status_code, "this is attempt 1: look again" in answer.text) == (409, True)
+        await client.post("/api/v1/jobs/19/requests", json=other | {"restart_count": 0})
         (row,) = (await client.get("/api/v1/jobs/19/requests")).json()
         assert (row["request"]["by"], row["request"]["verb"], row["end"]) == ("operator", "cancel", None)
         assert (await client.get("/api/v1/clusters/alpha/nodes/n0/requests")).json() == []
