@@ -21,6 +21,8 @@ _PIECE_BYTES = 1 << 16
 _TAIL_BYTES = 64
 _LARGEST_BYTES = 256 << 20
 """The controller rewrites its ledger at 4 MiB; one as large as this is something else."""
+_LONGEST_BYTES = 8 << 20
+"""No line is as long, and no broken end: the controller's largest names a hundred thousand attempts in less."""
 _FAR_AHEAD_S = 60.0
 """A sign of life from further in the future than clocks differ says nothing."""
 
@@ -60,7 +62,8 @@ class LedgerReader:
             problem = f"there is no ledger at {path}: is this the controller's folder, and did it ever run?"
         except OSError as error:
             self._forget()
-            problem = f"{path} cannot be read: {error.strerror}: run the watchdog as the controller's user"
+            remedy = "run the watchdog as the controller's user" if error.errno else "see the ledger's page"
+            problem = f"{path} cannot be read: {error.strerror}: {remedy}"
         return LedgerView(
             state=LedgerState() if problem else self._state, problem=problem, alive_at=alive_at, stop=stop
         )
@@ -86,9 +89,12 @@ class LedgerReader:
             if found.st_size > _LARGEST_BYTES:
                 raise OSError(0, f"of {found.st_size} bytes, which no controller writes")
             at, rest = self._read_to, b""
-            while piece := os.pread(number, _PIECE_BYTES, at):
+            # What could not be read is looked at again with as much new behind it, so that damage costs no more time.
+            while piece := os.pread(number, max(_PIECE_BYTES, len(rest)), at):
                 at += len(piece)
                 rest = self._take(rest + piece)
+                if len(rest) > _LONGEST_BYTES:
+                    raise OSError(0, f"more than {_LONGEST_BYTES >> 20} MiB of it are no lines of a ledger")
         finally:
             os.close(number)
 

@@ -144,3 +144,18 @@ def test_a_file_stop_of_any_kind_is_seen(reader: LedgerReader, tmp_path: Path) -
     assert reader.read(after(0)).stop == ""
     (tmp_path / STOP_NAME).symlink_to("nowhere")
     assert "STOP" in reader.read(after(0)).stop
+
+
+@pytest.mark.parametrize("damage", [b"x" * (1 << 16), (b"x" * 99 + b"\n") * 655], ids=["one line", "many lines"])
+def test_a_large_end_that_is_no_ledger_is_given_up_in_time_and_said(
+    reader: LedgerReader, tmp_path: Path, damage: bytes
+) -> None:
+    path = write(tmp_path, OPENED, taken(key("1")))
+    append(tmp_path, damage * 3)
+    assert seen(reader) == {"1"}, "an end that broke off"
+    append(tmp_path, damage * 160)
+    view = reader.read(after(0))
+    assert "8 MiB of it are no lines of a ledger" in view.problem
+    assert not view.state.taken
+    write(path.parent, OPENED, taken(key("2")))
+    assert seen(reader) == {"2"}
