@@ -260,10 +260,7 @@ def _outcome(record: RequestRecord) -> str:
             RequestVerb.DRAIN: f"; undo: relance node return {request.node}",
         }.get(request.verb, "")
         return f"{what}{until}: done as {request.by}{reason}{undo}"
-    word = (
-        "refused" if record.end is ActionEnd.FAILED else "not known" if record.end is ActionEnd.UNKNOWN else "not done"
-    )
-    return f"{what}: {word}{reason}"
+    return f"{what}: {wordings.request_end(record.end)}{reason}"
 
 
 def _confirm(ask: Asking, question: str) -> None:

@@ -58,6 +58,7 @@ _environment.filters.update(
     words=wordings.name,
     opening=wordings.opening,
     opinion=wordings.opinion,
+    request_end=wordings.request_end,
     upfirst=_upfirst,
     duration=wordings.duration,
     steps=wordings.steps,

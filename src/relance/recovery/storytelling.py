@@ -6,7 +6,7 @@ import shlex
 from datetime import datetime
 
 from relance.domain import events as e
-from relance.domain.advice import ActionEnd, Command, Effect
+from relance.domain.advice import Command, Effect
 from relance.domain.clocks import Milestones, Stamp, seconds_between
 from relance.domain.collecting_events import Collecting
 from relance.domain.findings import Coverage, Finding, FindingKind, Sight
@@ -200,12 +200,10 @@ def asked_words(item: RequestRecord, now: datetime) -> str:
     """What a person asked to be done to a job, why, and what came of it, in one line."""
     request = item.request
     what = f"{request.verb.value} asked for by {request.by} at {wordings.moment(request.at, now)}: {request.reason}"
-    if item.end is ActionEnd.SUCCEEDED:
-        return f"{what} (done)"
     if item.end is None:
         return f"{what} ({'begun' if item.started_at is not None else 'not begun yet'})"
-    word = "it cannot be told whether it was done" if item.end is ActionEnd.UNKNOWN else "not done"
-    return f"{what} ({word}: {item.reason})"
+    reason = f": {item.reason}" if item.reason else ""
+    return f"{what} ({wordings.request_end(item.end)}{reason})"
 
 
 def _evidence_note(found: Collecting, now: datetime) -> str:

@@ -9,7 +9,6 @@ from typing import assert_never
 
 from relance.attribution import faults_sentence
 from relance.domain import events as e
-from relance.domain.advice import ActionEnd
 from relance.domain.collecting_events import EvidenceEvent
 from relance.domain.deeds import WatchdogDeed
 from relance.domain.findings import Certainty, FindingKind
@@ -253,16 +252,8 @@ def _request(event: e.RequestEvent) -> Telling:
             title = f"Begun for {event.by}: {event.verb.value}"
             return Telling(title=title, detail=event.effect.summary, at=event.at, who=event.holder)
         case e.RequestEnded():
-            title = f"{event.verb.value.capitalize()} for {event.by}: {_REQUEST_ENDS[event.end]}"
+            title = f"{event.verb.value.capitalize()} for {event.by}: {wordings.request_end(event.end)}"
             return Telling(title=title, detail=event.reason, at=event.at)
-
-
-_REQUEST_ENDS = {
-    ActionEnd.SUCCEEDED: "done",
-    ActionEnd.FAILED: "the scheduler refused",
-    ActionEnd.UNKNOWN: "it cannot be told whether it was done",
-    ActionEnd.ABANDONED: "not done",
-}
 
 
 def _node(event: e.NodeEvent) -> Telling:

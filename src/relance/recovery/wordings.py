@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Sequence
 from datetime import UTC, datetime, tzinfo
 
-from relance.domain.advice import ActionKind, Advice, Answer, Guard
+from relance.domain.advice import ActionEnd, ActionKind, Advice, Answer, Guard
 from relance.domain.deeds import DeedState, WatchdogDeed
 from relance.domain.faults import FaultDomain, Remedy
 from relance.domain.ledgers import Verb
@@ -154,6 +154,16 @@ def kind_of_action(kind: ActionKind) -> str:
         ActionKind.CONSTRAIN: "exclusions added to the job that is already queued",
         ActionKind.CANCEL: "cancel",
     }[kind]
+
+
+def request_end(end: ActionEnd) -> str:
+    """What came of what a person asked for; `failed`: refused, or accepted, or not answered, and nothing shows."""
+    return {
+        ActionEnd.SUCCEEDED: "done",
+        ActionEnd.FAILED: "failed",
+        ActionEnd.UNKNOWN: "it cannot be told whether it was done",
+        ActionEnd.ABANDONED: "not done",
+    }[end]
 
 
 def confidence(value: float) -> str:

@@ -51,7 +51,7 @@ def test_what_is_asked_for_is_said_and_listed(run: Run) -> None:
     ("end", "reason", "code", "words"),
     [
         (ActionEnd.SUCCEEDED, "", 0, "cancel job 19: done as admin"),
-        (ActionEnd.FAILED, "Access/permission denied", 5, "cancel job 19: refused: Access/permission denied"),
+        (ActionEnd.FAILED, "Access/permission denied", 5, "cancel job 19: failed: Access/permission denied"),
     ],
 )
 def test_what_comes_of_it_is_waited_for_and_shows_in_the_exit_code(
