@@ -183,16 +183,24 @@ def _about_node(record: NodeRecord, wanted: Wanted, now: datetime) -> Request:
 
 
 def _no_other_open(requests: tuple[RequestRecord, ...]) -> None:
-    """One after the other: what is under way may be the very opposite. Raises CommandRefusedError."""
-    other = next((item for item in requests if item.is_open), None)
+    """One after the other: what is under way may be the very opposite. Raises CommandRefusedError.
+
+    What Relance asks for by itself and nobody has begun keeps no person waiting.
+    """
+    other = next((item for item in requests if item.is_open and not _only_asked_by_us(item)), None)
     if other is not None:
         asked = f"{other.request.verb.value}, asked for by {other.request.by}"
         raise CommandRefusedError(f"{asked}, is not settled yet; ask again when it is")
 
 
+def _only_asked_by_us(item: RequestRecord) -> bool:
+    return item.request.verb is RequestVerb.ARM and item.started_at is None
+
+
 def _undone(requests: tuple[RequestRecord, ...], verb: RequestVerb) -> str:
-    """The id of what a hold or a release takes back; empty: nothing of ours."""
+    """The id of what this takes back, such as a release the hold before it; empty: nothing of ours."""
     other = _UNDOES.get(verb)
-    last = next((item for item in reversed(requests) if item.end is ActionEnd.SUCCEEDED), None)
+    done = (item for item in reversed(requests) if item.end is ActionEnd.SUCCEEDED)
+    last = next((item for item in done if item.request.verb in (verb, other)), None)
     is_it = last is not None and last.request.verb is other and last.over_at is None
     return last.request.id if is_it and last is not None else ""

@@ -11,7 +11,15 @@ import pytest
 from relance.domain import events as e
 from relance.domain.advice import ActionEnd, Effect
 from relance.domain.records import JobRecord, NodeRecord
-from relance.domain.requests import Request, RequestClaim, RequestKind, RequestOrder, RequestReport, RequestVerb
+from relance.domain.requests import (
+    OURSELVES,
+    Request,
+    RequestClaim,
+    RequestKind,
+    RequestOrder,
+    RequestReport,
+    RequestVerb,
+)
 from relance.domain.stages import Stage, StageSetting
 from relance.domain.streams import Stream
 from relance.domain.views import ClusterReport, Hold, JobState, NodeState, Window
@@ -185,6 +193,40 @@ async def test_a_release_is_known_as_what_undoes_the_hold() -> None:
     record = (await made.history.load(values.job_stream("20"))).record
     assert isinstance(record, JobRecord)
     assert [item.is_in_force for item in record.requests] == [False, True]
+
+
+async def armed(made: World, *more: e.JobEvent) -> Request:
+    """Relance asks for job 19 to be let requeue."""
+    asked = Request(
+        id="req-arm", verb=RequestVerb.ARM, cluster="alpha", job=values.job_key("19"), reason="its comment",
+        by=OURSELVES, at=made.clock.now(), expires_at=made.clock.now() + timedelta(minutes=10),
+    )  # fmt: skip
+    await made.append(values.job_stream("19"), e.ActionRequested(request=asked), *more)
+    return asked
+
+
+def done(made: World, request_id: str, verb: RequestVerb) -> e.RequestEnded:
+    end = ActionEnd.SUCCEEDED
+    return e.RequestEnded(request_id=request_id, verb=verb, by="", end=end, reason="", at=made.clock.now())
+
+
+async def test_what_was_done_to_a_job_meanwhile_does_not_hide_what_a_disarm_takes_back() -> None:
+    made = await made_at()
+    arm = await armed(made, done(made, "req-arm", RequestVerb.ARM))
+    held = replace(arm, id="req-held", verb=RequestVerb.HOLD, by="grace")
+    await made.append(
+        values.job_stream("19"), e.ActionRequested(request=held), done(made, "req-held", RequestVerb.HOLD)
+    )  # fmt: skip
+    shown = made.live.reports["alpha"]
+    jobs = tuple(replace(job, requeue_allowed=True) if job.raw_id == "19" else job for job in shown.jobs)
+    look(made, replace(shown, jobs=jobs))
+    assert (await ask(made, RequestVerb.DISARM)).undoes == arm.id
+
+
+async def test_what_relance_asks_for_itself_keeps_no_person_waiting_before_it_has_begun() -> None:
+    made = await made_at()
+    await armed(made)
+    assert (await ask(made, RequestVerb.CANCEL)).by == "grace"
 
 
 async def test_a_request_that_nobody_begins_in_time_is_void() -> None:
