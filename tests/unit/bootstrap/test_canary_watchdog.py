@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 
 from relance.bootstrap.canaries.grounds import Ground
-from relance.bootstrap.canaries.procedures import Plan, run_canary
+from relance.bootstrap.canaries.procedures import Plan, _switch, run_canary
 from relance.bootstrap.proofs.rows import Level
 from relance.client.errors import ServerUnreachableError
 from relance.domain.views import ClusterReport, SchedulerFacts
@@ -57,3 +57,16 @@ async def test_where_there_is_nothing_to_save_no_controller_is_stopped(
     assert (row.source, row.name, row.level) == ("watchdog", "saved", level)
     assert words in row.means
     assert [row.name for row in report.rows] == ["saved", "observe"], "nothing was submitted, stopped or started"
+
+
+async def test_what_a_sites_command_prints_is_no_part_of_the_report(capfd: pytest.CaptureFixture[str]) -> None:
+    class Heard:
+        rows: list[tuple[object, ...]]
+
+        def say(self, *row: object) -> None:
+            self.rows = [row]
+
+    run = Heard()
+    assert await _switch(cast("Any", run), "controller stopped", ("sh", "-c", "echo stopping"))
+    assert capfd.readouterr() == ("", "stopping\n")
+    assert run.rows[0][1] is Level.OK

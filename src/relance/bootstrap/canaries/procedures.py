@@ -26,6 +26,8 @@ _MARGIN_S = 90.0
 """The watchdog acts a minute before Slurm forgets a job; so long after that it has, or will not."""
 _SWITCH_S = 60.0
 """How long a command that stops or starts the controller may take."""
+_ERRORS = 2
+"""The number of our standard error."""
 _TOLD_S = 120.0
 _LONGEST_S = 6 * 3600.0
 """A scheduler that remembers ended jobs for longer needs no watchdog to save them, and nobody waits for that."""
@@ -176,9 +178,9 @@ async def _say_told(ground: Ground, run: Run) -> None:
 
 
 async def _switch(run: Run, name: str, argv: tuple[str, ...]) -> bool:
-    """Run a site's command; gives whether it did it."""
+    """Run a site's command; gives whether it did it. What it prints goes beside the report, which may be JSON."""
     try:
-        process = await asyncio.create_subprocess_exec(*argv, stdin=asyncio.subprocess.DEVNULL)
+        process = await asyncio.create_subprocess_exec(*argv, stdin=asyncio.subprocess.DEVNULL, stdout=_ERRORS)
         async with asyncio.timeout(_SWITCH_S):
             code = await process.wait()
     except (OSError, TimeoutError) as error:
