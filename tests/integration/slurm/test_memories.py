@@ -38,7 +38,7 @@ while [ $n -le {steps} ]; do
     n=$((n + 1))
 done
 """
-FAILS = STEPS.format(steps=20) + "exit 9\n"
+FAILS = STEPS.format(steps=10) + "exit 9\n"
 STAYS = STEPS.format(steps=3000)
 ONCE = STEPS.format(steps=20) + '[ "${SLURM_RESTART_COUNT:-0}" -gt 0 ] || exit 9\n' + STEPS.format(steps=3000)
 

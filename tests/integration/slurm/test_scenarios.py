@@ -1,7 +1,7 @@
 """Scenarios of a real Slurm, side by side on one cluster, with whole Relance at act: what becomes of each job.
 
 Each job is a script of one or two cores that prints steps and ends as it is told; the waits for all of them are one.
-Shortened: the settle time (6 s), the intervals at which the queue is read, a node's silence until it is lost (30 s).
+Shortened: the settle time (6 s), the intervals at which the queue is read, a node's silence until it is lost (20 s).
 """
 
 from __future__ import annotations
@@ -139,7 +139,13 @@ def scene() -> Iterator[Scene]:
         prolog = folder / "prolog"
         prolog.write_text(PROLOG)
         prolog.chmod(0o755)
-        plan = ClusterPlan(node_count=6, cpus_per_node=16, partitions=PARTITIONS, extra_lines=(f"Prolog={prolog}",))
+        plan = ClusterPlan(
+            node_count=6,
+            cpus_per_node=16,
+            slurmd_timeout_s=20,
+            partitions=PARTITIONS,
+            extra_lines=(f"Prolog={prolog}",),
+        )
         cluster = running.enter_context(running_cluster(plan))
         box = postbox(cluster.work_dir(OWNER) / "operators")
         setup = SlurmSetup(
