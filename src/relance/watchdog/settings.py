@@ -27,7 +27,7 @@ class Rules:
     stage: Stage = Stage.OBSERVE
     """Below `act` it only records what it would have done."""
     partitions: tuple[str, ...] = ()
-    """Whose jobs it may touch; empty: all."""
+    """Whose jobs it may touch; empty (in the file: left out): all."""
     release_after_s: float = 60.0
     """A job that the controller holds is released when the controller has not gone on with it for so long."""
     margin_s: float = 60.0
@@ -154,6 +154,8 @@ def _rules(table: dict[str, Any]) -> Rules:
             given["stage"] = stage_of(table["stage"])
         elif item.name == "partitions":
             given["partitions"] = _texts(table, "partitions")
+            if not given["partitions"]:
+                raise SettingsError("partitions: an empty list serves nobody; leave it out to serve all")
         else:
             given[item.name] = _number(table, item.name, item.default)
     return Rules(**given)

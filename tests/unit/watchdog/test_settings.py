@@ -73,6 +73,7 @@ def test_json_says_the_same(tmp_path: Path) -> None:
         ({"clusters": [{"name": "a", "folder": "/a", "stgae": "act"}]}, "stgae"),
         ({"clusters": [{"name": "a", "folder": "/a", "stage": "go"}]}, "not one of off, observe, approve, act"),
         ({"clusters": [{"name": "a", "folder": "/a", "partitions": "gpu"}]}, "list of texts"),
+        ({"clusters": [{"name": "a", "folder": "/a", "partitions": []}]}, "an empty list serves nobody"),
         ({"clusters": [{"name": "a", "folder": "/a", "per_job": 2.5}]}, "per_job"),
         ({"clusters": [{"name": "a", "folder": "/a", "margin_s": -1}]}, "margin_s"),
         ({"clusters": [{"name": "a", "folder": "/a", "margin_s": True}]}, "margin_s"),
