@@ -9,7 +9,7 @@ from relance.domain.advice import ActionEnd, Effect
 from relance.domain.requests import Request, RequestRecord, RequestVerb
 
 KEPT = 50
-"""So many requests of a job or node are kept in its record, the newest, and each that is open or in force."""
+"""So many requests of a job or node are kept in its record, the newest, and each that is open or keeps a node out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
