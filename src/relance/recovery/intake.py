@@ -324,7 +324,10 @@ def _other_engine(record: JobRecord, found: list[e.JobEvent]) -> list[e.JobEvent
     now = any(
         isinstance(event, e.OutsideChangeSeen) and event.change == "requeue" and event.who is None for event in found
     )
-    before = any(text.startswith(_UNEXPLAINED) for text in record.outside)
+    # What accounting has told since, late, to have been the scheduler's own does not count.
+    own = {f"{_UNEXPLAINED} is {item.attempt.restart_count + 1}" for item in record.attempts
+           if item.outcome in _REQUEUED_BY_SCHEDULER}  # fmt: skip
+    before = any(text.startswith(_UNEXPLAINED) and text not in own for text in record.outside)
     if not now or not before or record.switch is not None:
         return []
     reason = "restarted again by something that is not Relance: another engine may be at work on this job"

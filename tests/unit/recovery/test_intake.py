@@ -203,6 +203,18 @@ def test_requeues_after_lost_nodes_between_looks_are_no_other_engine() -> None:
     assert not any(isinstance(event, e.JobSwitched) for event in events)
 
 
+def test_a_requeue_that_accounting_explains_late_is_no_sign_of_another_engine() -> None:
+    record = seen(RUNNING)
+    record = folded(job_events(record, AGAIN, (), None, at(106)), record)
+    record = folded(job_events(record, AGAIN, (row(JobState.NODE_FAIL),), None, at(110)), record)
+    third = replace(AGAIN, restart_count=2, submitted_at=at(201), started_at=at(205))
+    events = job_events(record, third, (row(JobState.NODE_FAIL),), None, at(206))
+    assert not any(isinstance(event, e.JobSwitched) for event in events)
+    fourth = replace(third, restart_count=3, submitted_at=at(301), started_at=at(305))
+    events = job_events(folded(events, record), fourth, (row(JobState.NODE_FAIL),), None, at(306))
+    assert any(isinstance(event, e.JobSwitched) for event in events), "two that nothing explains"
+
+
 def test_a_hold_and_its_release_are_recorded_once_each() -> None:
     held = replace(REQUEUED, hold=Hold.USER)
     record = seen(RUNNING, held, held, REQUEUED, REQUEUED)
