@@ -107,7 +107,7 @@ def test_a_job_under_an_old_id_is_another_and_the_old_advice_touches_it_not(site
     assert "no longer knows the job" in site.client.incident_story(asked.id).next
     with pytest.raises(ServerRefusedError):
         site.client.approve(shown.advice.id, shown.advice.generation, shown.effect.digest)
-    site.wait_for_step(new, 20, LIMIT_S)
+    site.wait_for_step(new, 5, LIMIT_S)
     assert site.incidents(new) == ()
     assert decides_nothing(site, new) == []
     fields = site.cluster.job_fields(new)
