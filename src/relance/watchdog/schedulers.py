@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from relance.domain.views import JobState, JobView
+from relance.domain.views import Hold, JobState, JobView
 from relance.slurm import commands
 from relance.slurm.parsing.accounting import parse_accounting
 from relance.slurm.parsing.replies import checked
@@ -29,12 +29,15 @@ class Scheduler:
         self._way = way
 
     async def jobs(self, wanted: Mapping[str, datetime]) -> dict[str, JobView]:
-        """The wanted jobs, by raw id and first submission, with all of their owners' where one of them ended badly."""
+        """The wanted jobs, by raw id and first submission.
+
+        Where one of them ended badly or is held, all jobs of its owner are with them: one may be a copy of it.
+        """
         mark = new_mark()
         table = await self._ask(commands.watch(mark=mark))
         own = {str(job.job_id): job for job in parse_watched(table, mark=mark) if str(job.job_id) in wanted}
         found = {raw_id: _view(job, wanted) for raw_id, job in own.items()}
-        owners = {job.owner_uid for job in found.values() if job.state in _ENDED_BADLY}
+        owners = {job.owner_uid for job in found.values() if job.state in _ENDED_BADLY or job.hold is not Hold.NONE}
         if owners:
             others = (job for job in parse_watched(table, mark=mark) if job.uid in owners)
             found |= {str(job.job_id): _view(job, wanted) for job in others}

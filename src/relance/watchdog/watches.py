@@ -34,7 +34,7 @@ from relance.watchdog.views import shown_id
 READ_AGE_S = 1.0
 """A command follows the read that allows it by less (design 10)."""
 _LOOK_AGE_S = 2.0
-"""A look older than this may lack a copy that somebody submitted since: before a requeue there is another."""
+"""A look older than this may lack a copy that somebody submitted since: before a command there is another."""
 _SETTINGS_S = 60.0
 _SETTINGS_KEPT_S = 600.0
 _REFUSED_S = 3600.0
@@ -187,7 +187,8 @@ class Watch:
         """Do it, or say it, unless something speaks against it; gives that."""
         if self.ledger.stop:
             return [Left(attempt=want.attempt, verb=want.verb, reason=self.ledger.stop)]
-        if want.verb is Verb.REQUEUE and (against := await self._who_decided(want) or await self._look_anew(wanted)):
+        against = await self._who_decided(want) if want.verb is Verb.REQUEUE else ""
+        if against or (against := await self._look_anew(wanted)):
             return [Left(attempt=want.attempt, verb=want.verb, reason=against)]
         deed = self._deed(want)
         self._keep(deed)
