@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from relance.controllers.slurm.hets import joined, joined_past
-from relance.controllers.slurm.kinds import only_watched
+from relance.controllers.slurm.kinds import component_against, only_watched
 from relance.domain.views import Hold, JobState, JobView, PastAttempt, StepView, Wish
 from relance.slurm.parsing.jobs import parse_jobs
 from tests.unit.slurm.recorded import RELEASES, job_with, recorded
@@ -87,6 +87,7 @@ def test_what_cannot_be_done_to_all_components_alike_is_only_watched() -> None:
     assert "exclude different nodes" in both(replace(LEADER, excluded=("gpu009",))).only_watched
     assert "different reservations" in both(other=replace(OTHER, reservation="night")).only_watched
     assert "not all components" in joined(LEADER, [], is_whole=False).only_watched
+    assert joined(LEADER, [OTHER], is_whole=True, against="licences").only_watched == "licences"
 
 
 def test_components_of_other_partitions_count_for_the_stage_and_ask_for_what_they_have_in_common() -> None:
@@ -112,6 +113,14 @@ def test_every_release_shows_which_components_there_are(release: str) -> None:
     assert only_watched(jobs[10], Wish(), release) == ""
     assert "restarts with its leader" in only_watched(jobs[11], Wish(), release)
     assert all(not job.het_ids and not job.is_external for job in jobs.values() if job.het_job_id is None)
+
+
+def test_licences_of_any_component_keep_the_whole_job_from_a_requeue_that_loses_them() -> None:
+    part = job_with(het_job_id=10, het_offset=1, licenses="fluent:2")
+    assert component_against(part, "25.05.2").startswith("its component 1: it holds licences (fluent:2)")
+    assert (
+        component_against(part, "25.11.7") == component_against(job_with(het_job_id=10, het_offset=1), "25.05.2") == ""
+    )
 
 
 def test_a_job_that_holds_nodes_for_pods_is_refused_in_words() -> None:

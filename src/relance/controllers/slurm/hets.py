@@ -44,8 +44,11 @@ def components_of(leader: SlurmJob, jobs: Iterable[SlurmJob]) -> tuple[SlurmJob,
     return tuple(sorted(found, key=lambda job: job.het_offset or 0))
 
 
-def joined(leader: JobView, others: Sequence[JobView], *, is_whole: bool) -> JobView:
-    """The one view of a heterogeneous job; `others` are its other components, which `is_whole` says are all there."""
+def joined(leader: JobView, others: Sequence[JobView], *, is_whole: bool, against: str = "") -> JobView:
+    """The one view of a heterogeneous job; `others` are its other components, which `is_whole` says are all there.
+
+    `against` says why one of those keeps the job from being restarted.
+    """
     every = (leader, *others)
     # What is still being cleared away is the attempt before the one that the leader shows.
     late = next((view for view in others if view.restart_count < leader.restart_count), None)
@@ -79,7 +82,7 @@ def joined(leader: JobView, others: Sequence[JobView], *, is_whole: bool) -> Job
         arming=leader.arming,
         steps=_steps(every),
         somebody_at_work=_first(view.somebody_at_work for view in every),
-        only_watched=leader.only_watched or _against(every, is_whole=is_whole),
+        only_watched=leader.only_watched or against or _against(every, is_whole=is_whole),
     )
 
 

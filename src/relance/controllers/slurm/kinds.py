@@ -24,6 +24,12 @@ def only_watched(job: SlurmJob, own_wish: Wish, release: str, *, is_armable: boo
     return next((reason for reason in _reasons(job, own_wish, release, is_armable=is_armable) if reason), "")
 
 
+def component_against(job: SlurmJob, release: str) -> str:
+    """Why a heterogeneous job with this component is never restarted; empty when the component is no hindrance."""
+    against = _licensed(job, release)
+    return f"its component {job.het_offset}: {against}" if against else ""
+
+
 def arming(job: SlurmJob, own_wish: Wish, *, site_allows: bool) -> str:
     """By whose word a job that may not be requeued may be made one that may; empty: by nobody's, or it may.
 

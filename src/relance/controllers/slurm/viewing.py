@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -10,7 +9,7 @@ from datetime import datetime
 
 from relance.controllers.slurm.attempts import FIRST_NOT_KNOWN, Attempts, Known
 from relance.controllers.slurm.hets import is_component, is_leader, joined, joined_past
-from relance.controllers.slurm.kinds import arming, only_watched
+from relance.controllers.slurm.kinds import arming, component_against, only_watched
 from relance.controllers.slurm.logs import logs_of
 from relance.controllers.slurm.presences import somebody_at_work
 from relance.controllers.slurm.queues import Queue
@@ -62,9 +61,12 @@ class Views:
         leader = self._one(job, site)
         if leader is None or not is_leader(job):
             return leader
-        known = [view for part in self._components(job) if (view := self._one(part, site)) is not None]
-        is_whole = len(known) == len(job.het_ids) - 1
-        return self._joined(str(job.job_id), leader, tuple(known), is_whole=is_whole)
+        parts = self._components(job)
+        known = [view for part in parts if (view := self._one(part, site)) is not None]
+        release = site.facts.release
+        reasons = (component_against(part, release) or self._not_served(part, site) for part in parts)
+        against = next((reason for reason in reasons if reason), "")
+        return self._joined(leader, tuple(known), is_whole=len(known) == len(job.het_ids) - 1, against=against)
 
     def parts(self, raw_id: str) -> tuple[str, ...]:
         """The raw ids of which a job consists: its own, and those of a heterogeneous job's other components."""
@@ -85,14 +87,14 @@ class Views:
         own = [row for row in rows if row.raw_id not in leaders]
         return tuple(joined_past(row, others[row.raw_id]) if row.raw_id in others else row for row in own)
 
-    def _joined(self, raw_id: str, leader: JobView, others: tuple[JobView, ...], *, is_whole: bool) -> JobView:
+    def _joined(self, leader: JobView, others: tuple[JobView, ...], *, is_whole: bool, against: str) -> JobView:
         """The view of all components: the same one for as long as nothing of any of them has changed."""
-        mark = (leader, *others, is_whole)
-        kept = self._of_all.get(raw_id)
-        if kept is not None and len(kept[0]) == len(mark) and all(map(operator.is_, kept[0], mark)):
+        mark = (leader, *others, is_whole, against)
+        kept = self._of_all.get(leader.raw_id)
+        if kept is not None and kept[0] == mark:
             return kept[1]
-        view = joined(leader, others, is_whole=is_whole)
-        self._of_all[raw_id] = (mark, view)
+        view = joined(leader, others, is_whole=is_whole, against=against)
+        self._of_all[leader.raw_id] = (mark, view)
         return view
 
     def _components(self, leader: SlurmJob) -> list[SlurmJob]:
