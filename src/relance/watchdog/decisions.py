@@ -6,7 +6,7 @@ was taken, on which nothing was decided, and that Slurm is about to forget. Ever
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -180,6 +180,7 @@ def _against_release(ground: Ground, record: ActionRecord, job: JobView) -> str:
 
 def _requeues(ground: Ground) -> Iterator[Want | Left]:
     wanted = 0
+    alike, done = _Alike(ground.jobs.values()), _by_attempt(ground.deeds)
     for text in sorted(ground.ledger.left_to_the_watchdog):
         try:
             attempt = AttemptKey.parse(text)
@@ -191,11 +192,13 @@ def _requeues(ground: Ground) -> Iterator[Want | Left]:
             continue
         if not _is_served(ground.rules, job) or _is_carried_out(ground, attempt):
             continue
-        before = [deed for deed in ground.deeds if deed.attempt == attempt and deed.verb is Verb.REQUEUE]
+        before = done.get(str(attempt), [])
         if _is_settled(ground, before):
             continue
         against = _against(ground, attempt, job)
         limit = "" if against else _limit(ground, attempt, wanted)
+        if not (against or limit):
+            against = _twice(job, alike.to(job))  # last: it takes the longest
         if against or limit:
             reason = against or limit
             yield Left(attempt=attempt, verb=Verb.REQUEUE, reason=reason, is_limit=bool(limit))
@@ -267,8 +270,39 @@ def _against(ground: Ground, attempt: AttemptKey, job: JobView) -> str:
         return "the controller was about to end it for good"
     if any(_requeue_refused(record) for record in _actions_on(ground, attempt)):
         return "Slurm refused to requeue it when the controller asked"
-    found = twins(job, ground.jobs.values(), job.started_at, job.ended_at)
-    return f"it would run twice: {found[0].reason}" if found else ""
+    return ""
+
+
+def _twice(job: JobView, alike: Iterable[JobView]) -> str:
+    """Why it would run twice; empty when it would not."""
+    found = next((twin for other in alike for twin in twins(job, (other,), job.started_at, job.ended_at)), None)
+    return f"it would run twice: {found.reason}" if found is not None else ""
+
+
+class _Alike:
+    """The jobs among which the twins of one are: thousands may have failed at once, and each asks for its own."""
+
+    def __init__(self, jobs: Iterable[JobView]) -> None:
+        self._named: dict[tuple[str, str], list[JobView]] = {}
+        self._dependent: dict[str, list[JobView]] = {}
+        for job in jobs:
+            self._named.setdefault((job.user, job.name), []).append(job)
+            if job.dependency:
+                self._dependent.setdefault(job.user, []).append(job)
+
+    def to(self, job: JobView) -> Iterator[JobView]:
+        """Those of its owner that have its name, the newest first, or that depend on some job."""
+        yield from reversed(self._named.get((job.user, job.name), ()))
+        yield from (other for other in self._dependent.get(job.user, ()) if other.name != job.name)
+
+
+def _by_attempt(deeds: Iterable[WatchdogDeed]) -> dict[str, list[WatchdogDeed]]:
+    """The requeues that were done or said, by their attempts' keys as text."""
+    found: dict[str, list[WatchdogDeed]] = {}
+    for deed in deeds:
+        if deed.verb is Verb.REQUEUE:
+            found.setdefault(str(deed.attempt), []).append(deed)
+    return found
 
 
 def _limit(ground: Ground, attempt: AttemptKey, wanted: int) -> str:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from datetime import timedelta
 
@@ -402,3 +403,26 @@ def test_below_act_a_release_is_said_once() -> None:
 
 def test_the_times_of_the_cases_are_in_their_order() -> None:
     assert SUBMITTED < STARTED < ENDED < DUE
+
+
+@pytest.mark.parametrize("names", [{}, {"name": "train"}], ids=["each its name", "all one name"])
+def test_thousands_of_jobs_that_failed_at_once_are_decided_on_in_time(names: dict[str, str]) -> None:
+    """Not each is compared with each: the watch would stand still for minutes."""
+    jobs = tuple(failed(str(number), **names) for number in range(1, 1501))
+    began_s = time.process_time()
+    found = decide(ground(taken(*(key(job.raw_id) for job in jobs)), jobs=jobs))
+    assert len(found) == len(jobs)
+    assert sum(isinstance(item, Want) for item in found) == Rules().per_hour
+    assert time.process_time() - began_s < 5.0
+
+
+def test_a_twin_is_found_among_jobs_of_its_name_and_among_those_that_depend_on_it() -> None:
+    others = tuple(failed(str(number), state=JobState.RUNNING) for number in range(100, 120))
+    copy = failed("30", name="train-17", state=JobState.PENDING, first_submitted_at=after(20))
+    successor = failed("31", state=JobState.PENDING, dependency="afterany:17(unfulfilled)")
+    for twin in (copy, successor):
+        (left,) = decide(ground(taken(), jobs=(failed(), *others, twin)))
+        assert isinstance(left, Left)
+        assert f"job {twin.raw_id} (pending)" in left.reason
+    (want,) = decide(ground(taken(), jobs=(failed(), *others)))
+    assert isinstance(want, Want)
