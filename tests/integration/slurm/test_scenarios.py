@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory
 from typing import Final
 
 import pytest
@@ -134,7 +134,7 @@ class Scene:
 def scene() -> Iterator[Scene]:
     """All jobs submitted, a node lost."""
     with contextlib.ExitStack() as running:
-        folder = Path(mkdtemp(prefix="relance-prolog-"))
+        folder = Path(running.enter_context(TemporaryDirectory(prefix="relance-prolog-")))
         folder.chmod(0o755)
         prolog = folder / "prolog"
         prolog.write_text(PROLOG)
