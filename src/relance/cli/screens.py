@@ -74,7 +74,7 @@ class Screen:
         room = max(self._console.width - len(_HANG), _LEAST_SENTENCE)
         lines = wrap(visible(text), room, break_long_words=False, break_on_hyphens=False) or [""]
         for number, each in enumerate(lines):
-            start = f"{name + ':':<{len(_HANG)}}" if number == 0 else _HANG
+            start = f"{name + ':':<{len(_HANG) - 1}} " if number == 0 else _HANG
             self._console.print(Text.assemble((start, "bold"), (each, STYLES[tone])), soft_wrap=True)
 
     def table(

@@ -63,3 +63,9 @@ def test_commands_in_runbooks_exist() -> None:
     verbs = set(main.list_commands(None)) - {"--help"}  # type: ignore[arg-type] # the list does not depend on it
     named = {verb for body in sections().values() for verb in re.findall(r"`relance ([a-z-]+)", body)}
     assert named <= verbs
+
+
+def test_a_long_word_does_not_run_into_its_sentence() -> None:
+    listed = CliRunner().invoke(main, ["runbook"]).output
+    assert "approval_needed: at stage" in listed
+    assert not re.search(r"(?m)^[\w.]+:\S", listed)
