@@ -25,8 +25,10 @@ _TERM = rf"(?:singleton|{_AFTER}(?::\d{{1,10}}(?:_(?:\d{{1,7}}|\*))?(?:\+\d{{1,7
 _DEPENDENCY = re.compile(rf"{_TERM}(?:(?:,{_TERM}){{0,63}}|(?:\?{_TERM}){{0,63}})\Z", re.ASCII)
 _WHAT = "a dependency"
 _MARK = re.compile(r"~[0-9a-f]{16,64}~\Z", re.ASCII)
-_NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}\Z", re.ASCII)
-_RESERVATION = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}\Z", re.ASCII)
+_NODE = re.compile(r"(?!(?i:all)\Z)[A-Za-z0-9][A-Za-z0-9._-]{0,254}\Z", re.ASCII)
+"""Slurm takes ALL, in any spelling, for every node (seen on 22.05: one command drains or reserves the cluster)."""
+_RESERVATION = re.compile(r"relance-[A-Za-z0-9_-]{1,56}\Z", re.ASCII)
+"""Names that only we give: nobody else's reservation is deleted by any command of ours."""
 _REASON = re.compile(r"[A-Za-z0-9][A-Za-z0-9 .,:_/@+()-]{0,299}\Z", re.ASCII)
 _ONE_JOB = ("squeue", "--all", "--local", "--array-unique", "--states=all")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

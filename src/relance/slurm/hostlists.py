@@ -12,7 +12,7 @@ from relance.slurm.errors import BadArgumentError, UnreadableError
 MAX_NAMES = 65_536
 """More names than the largest clusters have nodes; Slurm's own limit for one list is as large (MAX_SLURM_NODES)."""
 
-_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,254})\Z", re.ASCII)
+_NAME = re.compile(r"(?!(?i:all)\Z)[A-Za-z0-9](?:[A-Za-z0-9._-]{0,254})\Z", re.ASCII)
 _PIECE = re.compile(r"[A-Za-z0-9._-]+", re.ASCII)
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?\Z", re.ASCII)
 _NUMBERED = re.compile(r"(.*?)(\d{1,9})\Z", re.ASCII)

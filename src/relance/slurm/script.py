@@ -67,7 +67,7 @@ MARK = r"~[0-9a-f]{16,64}~"
 JOB = r"[1-9][0-9]{0,9}(?:_[0-9]{1,7}|\+[0-9]{1,4})?"
 TIME = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}"
 RANGE = r"[0-9]{1,9}(?:-[0-9]{1,9})?"
-NODE = r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}"
+NODE = r"(?![Aa][Ll][Ll](?![A-Za-z0-9._\[-]))[A-Za-z0-9][A-Za-z0-9._-]{0,254}"  # ALL is every node
 NODES = NODE + r"(?:\[" + RANGE + "(?:," + RANGE + r")*\])?"
 AFTER = r"(?:after|afterany|afterburstbuffer|aftercorr|afternotok|afterok)"
 TERM = "(?:singleton|" + AFTER + r"(?::[0-9]{1,10}(?:_(?:[0-9]{1,7}|\*))?(?:\+[0-9]{1,7})?)+)"
@@ -83,7 +83,7 @@ VALUES = {
     "switch": "[01]",
     "nodes": "(?:" + NODES + "(?:," + NODES + ")*)?",
     "reason": r"[A-Za-z0-9][A-Za-z0-9 .,:_/@+()-]{0,299}",
-    "reservation": "[A-Za-z][A-Za-z0-9_-]{0,63}",
+    "reservation": "relance-[A-Za-z0-9_-]{1,56}",
     "signs": "(?:%[A-Za-z]" + MARK + ")+",
     "start": "(?:now|" + TIME + ")",
     "time": TIME,

@@ -254,7 +254,10 @@ def why_unreached(ssh: Ssh, heard: Heard) -> str:
     if heard.is_late:
         return f"{ssh.name} did not answer in time: see that it is up and not overloaded. ssh said: {said or 'nothing'}"
     what = said or f"nothing, and ended with {heard.exit_code}"
-    return f"{ssh.script} on {ssh.name} did not greet: run `ssh {ssh.name} {ssh.script}` by hand. It said: {what}"
+    port = f"-p {ssh.port} " * (ssh.port is not None)
+    key = f"-i {ssh.key_file} " * bool(ssh.key_file)
+    by_hand = f"ssh {port}{key}{f'{ssh.user}@' * bool(ssh.user)}{ssh.host} {ssh.script}"
+    return f"{ssh.script} on {ssh.name} did not greet: run `{by_hand}` by hand. It said: {what}"
 
 
 def _is_kept(ssh: Ssh) -> bool:

@@ -115,7 +115,7 @@ BUILT: tuple[tuple[str, str, Build, Values], ...] = (
 """By name in `relance.slurm.commands` or its users: the form of the command, how it is built, and what is constant."""
 
 TIMES = st.integers(1, 1 << 32).map(lambda at: datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S"))
-NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,12}", fullmatch=True)
+NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,12}", fullmatch=True).filter(lambda name: name.lower() != "all")
 DRAWN: Mapping[str, st.SearchStrategy[str]] = {
     **{name: st.from_regex(re.compile(pattern, re.ASCII), fullmatch=True) for name, pattern in script.VALUES.items()},
     "nodes": st.lists(NAMES, max_size=6).map(compress),
@@ -208,6 +208,26 @@ def test_another_word_is_refused(made: tuple[list[str], Build, Values], word: st
     [
         ["scontrol", "update", "NodeName=gpu001", "State=DOWN", "Reason=x"],
         ["scontrol", "update", "NodeName=gpu[001-002]", "State=UNDRAIN"],
+        ["scontrol", "update", "NodeName=ALL", "State=DRAIN", "Reason=x"],
+        ["scontrol", "update", "NodeName=all", "State=UNDRAIN"],
+        ["scontrol", "update", "JobId=12", "ExcNodeList=gpu001,All,x9"],
+        [
+            "scontrol",
+            "create",
+            "reservation",
+            "ReservationName=relance-1",
+            "Nodes=aLL",
+            *RESERVED.format(time="2026-12-01T00:00:00").split(),
+        ],
+        [
+            "scontrol",
+            "create",
+            "reservation",
+            "ReservationName=upgrade",
+            "Nodes=gpu001",
+            *RESERVED.format(time="2026-12-01T00:00:00").split(),
+        ],
+        ["scontrol", "delete", "ReservationName=upgrade"],
         ["scontrol", "update", "NodeName=ALL,x", "State=DRAIN", "Reason=x"],
         ["scontrol", "update", "JobId=12", "ExcNodeList=", "StartTime=now", "UserId=0"],
         ["scontrol", "update", "PartitionName=gpu", "State=DOWN"],
@@ -235,6 +255,19 @@ def test_another_word_is_refused(made: tuple[list[str], Build, Values], word: st
 )
 def test_what_we_do_not_build_is_refused(words: object) -> None:
     assert script.refusal(words)
+
+
+@pytest.mark.parametrize("name", ["ALL", "all", "aLl"])
+def test_the_word_for_every_node_is_no_node(name: str) -> None:
+    for build in (commands.undrain, lambda node: commands.drain(node, "bad"), lambda node: compress([node, "gpu001"])):
+        with pytest.raises(BadArgumentError):
+            build(name)
+    with pytest.raises(BadArgumentError):
+        commands.reserve("relance-1", name, 1 << 31)
+    assert commands.undrain(f"{name}1")[2] == f"NodeName={name}1"
+    assert script.refusal([*commands.undrain(f"{name}.x")]) == ""
+    numbered = commands.update("12", Change(excluded_nodes=(f"{name}1", f"{name}2", f"x{name}")))
+    assert script.refusal([*numbered]) == ""
 
 
 @given(st.text(max_size=12))
