@@ -7,6 +7,7 @@ folded as they come, so that a large ledger takes little memory.
 from __future__ import annotations
 
 import os
+import stat
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -86,6 +87,8 @@ class LedgerReader:
                 self._forget()
                 self._file = (found.st_dev, found.st_ino)
             self._changed_ns = found.st_mtime_ns
+            if (found.st_mode | self._folder.stat().st_mode) & stat.S_IWOTH:
+                raise OSError(0, "it or its folder can be written to by anybody, so that anybody may have written it")
             if found.st_size > _LARGEST_BYTES:
                 raise OSError(0, f"of {found.st_size} bytes, which no controller writes")
             at, rest = self._read_to, b""

@@ -159,3 +159,16 @@ def test_a_large_end_that_is_no_ledger_is_given_up_in_time_and_said(
     assert not view.state.taken
     write(path.parent, OPENED, taken(key("2")))
     assert seen(reader) == {"2"}
+
+
+@pytest.mark.parametrize("name", [LEDGER_NAME, "."])
+def test_a_ledger_that_anybody_may_write_is_not_relied_on(reader: LedgerReader, tmp_path: Path, name: str) -> None:
+    write(tmp_path, OPENED, taken(key("1")))
+    assert seen(reader) == {"1"}
+    before = (tmp_path / name).stat().st_mode
+    (tmp_path / name).chmod(before | 0o002)
+    view = reader.read(after(0))
+    assert "can be written to by anybody" in view.problem
+    assert not view.state.taken
+    (tmp_path / name).chmod(before)
+    assert seen(reader) == {"1"}
