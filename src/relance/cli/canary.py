@@ -35,7 +35,7 @@ class _Asked(TypedDict):
 
 @click.command("canary")
 @click.option("--partition", metavar="NAME", default="", help="Where its jobs run; default: the scheduler's own.")
-@click.option("--act", "acts", is_flag=True, help="Let Relance act on the canary's jobs; it has to stand at act there.")
+@click.option("--act", "acts", is_flag=True, help="Let Relance act on the canary's jobs, at act in the partition.")
 @click.option("--folder", type=click.Path(path_type=Path, exists=True, file_okay=False), default=".",
               help="A folder that nodes and watcher see; default: this one.")  # fmt: skip
 @click.option("--nodes", type=click.IntRange(1, 64), default=1, show_default=True, help="Nodes of each job.")
@@ -66,6 +66,8 @@ def canary(ask: Asking, /, *, name: str | None, config: Path | None, **asked: Un
         raise click.UsageError("--timeout is 6h at most")
     if bool(asked["stop_controller"]) != bool(asked["start_controller"]):
         raise click.UsageError("--stop-controller and --start-controller go together")
+    if asked["acts"] and not asked["partition"]:
+        raise click.UsageError("--act needs --partition: that one is set back to observe when the canary ends")
     if asked["stop_controller"] and not asked["acts"]:
         raise click.UsageError("the watchdog only saves jobs at act: add --act")
     report = _run(ask, name, config, asked)

@@ -71,7 +71,7 @@ _WAY = frozenset({"name", "folder", "bin_dir", "conf", "prefix", "ssh", "contain
 _SSH = frozenset(item.name for item in fields(Ssh))
 _RULES = frozenset(item.name for item in fields(Rules))
 _MOST = 1e9
-_LEAST = {"every_s": 0.2, "per_job": 0, "per_hour": 0}
+_LEAST = {"every_s": 0.2, "release_after_s": 1.0, "controller_silent_s": 1.0, "per_job": 0, "per_hour": 0}
 
 
 def read_settings(path: Path) -> WatchdogSettings:

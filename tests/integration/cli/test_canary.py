@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from bench.rigs import Rig, Setup, rig
+from bench.rigs import PARTITION, Rig, Setup, rig
 from relance.bootstrap.canaries.opening import Place, canary
 from relance.bootstrap.canaries.procedures import CanaryReport, Plan
 from relance.bootstrap.canaries.trials import BUG, NODE, Trial
@@ -26,7 +26,7 @@ def run(on: Rig, trials: Sequence[Trial], *, acts: bool) -> CanaryReport:
     folder = on.folder / "canary"
     folder.mkdir()
     cluster = load_settings(on.relance.config).clusters[0]
-    place = Place(partition="", folder=folder, patience_s=PATIENCE_S, quiet_s=2.0)
+    place = Place(partition=PARTITION, folder=folder, patience_s=PATIENCE_S, quiet_s=2.0)
     return canary(cluster, on.client, place, Plan(acts=acts, trials=tuple(trials)), lambda _: None)
 
 
@@ -41,7 +41,8 @@ def test_at_act_a_job_comes_back_without_its_node_a_bug_does_not_and_then_it_obs
         assert report.fit, report.rows
         wanted = {("node", "started again"), ("node", "recovered"), ("bug", "left alone"), ("rollback", "left alone")}
         assert wanted <= proven(report)
-        assert {row.setting.stage for row in on.client.stages() if row.setting is not None} == {Stage.OBSERVE}
+        (row,) = on.client.stages()
+        assert [(each.partition, each.stage) for each in row.partitions] == [(PARTITION, Stage.OBSERVE)]
         assert all(not node.suspicions and not node.exclusions for node in on.client.nodes()), "nodes are blamed for it"
         assert on.client.figures().incidents == 0, "it counts in the figures"
         assert not list((on.folder / "canary").iterdir()), "something of it is left"
@@ -52,7 +53,18 @@ def test_where_relance_may_not_act_the_canary_says_why() -> None:
     with rig(Setup(stage=Stage.OBSERVE, site={**QUICK, "opt_in": "none"})) as on:
         folder = on.folder / "canary"
         folder.mkdir()
-        words = ["canary", "--act", "--timeout", "20s", "--folder", str(folder), "--config", str(on.relance.config)]
+        words = [
+            "canary",
+            "--act",
+            "--partition",
+            PARTITION,
+            "--timeout",
+            "20s",
+            "--folder",
+            str(folder),
+            "--config",
+            str(on.relance.config),
+        ]
         words += ["--server", on.relance.server.url, "--token-file", str(on.relance.token_file), "--json"]
         done = CliRunner().invoke(main, words)
         told = json.loads(done.stdout)

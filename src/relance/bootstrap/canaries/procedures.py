@@ -90,12 +90,13 @@ async def _back_to_observe(ground: Ground) -> tuple[Row, ...]:
     """Set the partition to `observe`, as whoever wants to stop it would."""
     source, name = "rollback", "observe"
     try:
-        await asyncio.to_thread(ground.client.set_stage, Stage.OBSERVE, ground.cluster, ground.partition or None)
+        await asyncio.to_thread(ground.client.set_stage, Stage.OBSERVE, ground.cluster, ground.partition)
     except ClientError as error:
         remedy = "relance mode observe, as somebody who may set stages; or a file STOP in the controller's folder"
         return (Row(source=source, name=name, level=Level.BAD, read="-", means=str(error), remedy=remedy),)
-    where = f"partition {ground.partition}" if ground.partition else f"cluster {ground.cluster}"
-    text = f"{where} is at observe again; relance mode act lets it act when you have read this report"
+    text = (
+        f"partition {ground.partition} is at observe again; relance mode act lets it act when you have read this report"
+    )
     return (Row(source=source, name=name, level=Level.OK, read=Stage.OBSERVE.value, means=text),)
 
 

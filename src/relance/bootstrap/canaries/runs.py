@@ -13,7 +13,7 @@ from relance.domain.faults import Remedy
 from relance.domain.trials import TRIAL
 from relance.domain.views import JobState, JobView
 from relance.ports.own_jobs import OwnJob
-from relance.ports.schedulers import SchedulerError
+from relance.ports.schedulers import SchedulerError, SchedulerSilentError
 from relance.recovery import wordings
 from relance.recovery.rows import IncidentItem
 from relance.recovery.stories import IncidentStory, JobStory
@@ -74,6 +74,10 @@ class Run:
         )  # fmt: skip
         try:
             self.raw_id = await ground.jobs.submit(job)
+        except SchedulerSilentError as error:
+            remedy = f"look for it, and cancel it if it is there: squeue --name={job.name}; scancel --name={job.name}"
+            self.say("submitted", Level.BAD, "-", f"whether the job was submitted is not known: {error}", remedy)
+            return
         except SchedulerError as error:
             remedy = "run the canary as a user who may submit to this partition"
             self.say("submitted", Level.BAD, "-", f"the job could not be submitted: {error}", remedy)
@@ -200,10 +204,14 @@ class Run:
             return
         with suppress(OSError):
             (self._place / ENOUGH).touch()
-        with suppress(SchedulerError):
-            view = await self._ground.job(self.raw_id)
-            if view is None or not view.state.is_over:
-                await self._ground.jobs.cancel(self.raw_id)
+        view = await self._ground.job(self.raw_id)
+        if view is not None and view.state.is_over:
+            return
+        try:
+            await self._ground.jobs.cancel(self.raw_id)
+        except SchedulerError as error:
+            text = f"the job could not be cancelled: {error}"
+            self.say("left behind", Level.BAD, f"job {self.raw_id}", text, f"scancel {self.raw_id}")
 
     def say(self, name: str, level: Level, read: str, means: str, remedy: str = "") -> None:
         """Add a row, and tell it."""
