@@ -79,7 +79,7 @@ async def clear_storm(request: Request) -> Response:
 
 def _choice(request: Request, fields: dict[str, str]) -> Choice:
     generation = fields.get("generation", "")
-    if not generation.isdigit():
+    if not generation.isdecimal():
         raise CommandRefusedError("the form does not say which advice it is about")
     return Choice(
         advice_id=request.path_params["advice"],

@@ -253,6 +253,16 @@ async def test_a_page_that_has_become_old_cannot_approve_something_newer() -> No
     assert story.approval is None
 
 
+@pytest.mark.parametrize("generation", ["", "x", "\u00b2", "-1", "1.0", "9" * 5000])
+async def test_a_form_that_names_no_generation_that_there_is_approves_nothing(generation: str) -> None:
+    made = await world()
+    async with browser(made) as client:
+        fields = form(await page(client, f"/incidents/{ASKING}"), f"/advice/{ADVICE}/approve")
+        answer = await client.post(f"/advice/{ADVICE}/approve", data={**fields, "generation": generation})
+    assert 400 <= answer.status_code < 500
+    assert (await made.parts.queries().incident_story(ASKING)).approval is None
+
+
 async def test_a_denial_carries_its_reason() -> None:
     made = await world()
     async with browser(made) as client:
