@@ -255,9 +255,9 @@ def _outcome(record: RequestRecord) -> str:
         return f"{what}: asked for as {request.by}; the controller has not told yet what came of it"
     if record.end is ActionEnd.SUCCEEDED:
         undo = {
-            RequestVerb.HOLD: f"; undo: relance job release {request.job.raw_id if request.job else ''}",
-            RequestVerb.QUARANTINE: f"; undo: relance node return {request.node}",
-            RequestVerb.DRAIN: f"; undo: relance node return {request.node}",
+            RequestVerb.HOLD: f"; undo: relance job release {request.job.raw_id if request.job else ''} --reason …",
+            RequestVerb.QUARANTINE: f"; undo: relance node return {request.node} --reason …",
+            RequestVerb.DRAIN: f"; undo: relance node return {request.node} --reason …",
         }.get(request.verb, "")
         return f"{what}{until}: done as {request.by}{reason}{undo}"
     return f"{what}: {wordings.request_end(record.end)}{reason}"
