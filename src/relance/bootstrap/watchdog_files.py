@@ -23,6 +23,10 @@ _HEAD = """\
 
 def watchdog_file(settings: Settings) -> str:
     """The file, TOML, with every cluster that has a Slurm. Raises SettingError where none has one."""
+    if not settings.clusters:
+        raise SettingError(
+            "the settings name no cluster: say where they are with --config, or add one under `clusters`"
+        )
     folder = StateFolder(path=settings.state_dir.absolute())
     tables = [_table(cluster, folder) for cluster in settings.clusters]
     found = [table for table in tables if table]

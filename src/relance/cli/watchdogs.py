@@ -15,7 +15,7 @@ def watchdog_settings(config: Path | None) -> None:
     """Print a settings file for relance-watchdog, with the clusters of the main settings.
 
     \b
-        relance watchdog-settings > /etc/relance/watchdog.toml
+        relance watchdog-settings --config /etc/relance/relance.yaml > /etc/relance/watchdog.toml
         relance-watchdog /etc/relance/watchdog.toml
 
     It starts at stage observe: the watchdog then only records what it would do.

@@ -61,6 +61,8 @@ def test_the_watchdog_reads_the_file_and_finds_clusters_folders_and_ways_as_the_
 def test_without_a_slurm_there_is_nothing_to_watch_over(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="nothing to watch over"):
         watchdog_file(_settings(tmp_path, {"name": "alpha"}))
+    with pytest.raises(SettingError, match="--config"):
+        watchdog_file(_settings(tmp_path))
 
 
 def test_the_verb_prints_the_file(tmp_path: Path) -> None:
