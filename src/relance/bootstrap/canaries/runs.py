@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 from datetime import UTC, datetime
 
@@ -73,7 +74,7 @@ class Run:
             partition=ground.partition, nodes=ground.nodes,
         )  # fmt: skip
         try:
-            self.raw_id = await ground.jobs.submit(job)
+            self.raw_id = await self._submit(job)
         except SchedulerSilentError as error:
             remedy = f"look for it, and cancel it if it is there: squeue --name={job.name}; scancel --name={job.name}"
             self.say("submitted", Level.BAD, "-", f"whether the job was submitted is not known: {error}", remedy)
@@ -100,6 +101,16 @@ class Run:
                 f"relance mode act --cluster {ground.cluster}; relance check cluster --for act says what is missing"
             )
             self.say("stage", Level.BAD, stage.effective.stage.value if stage is not None else "-", why, remedy)
+
+    async def _submit(self, job: OwnJob) -> str:
+        """Submit it. Told to end meanwhile, wait for its id all the same: without it nobody could cancel the job."""
+        submitting = asyncio.ensure_future(self._ground.jobs.submit(job))
+        try:
+            return await asyncio.shield(submitting)
+        except asyncio.CancelledError:
+            with suppress(SchedulerError):
+                self.raw_id = await submitting
+            raise
 
     async def end(self) -> None:
         """Have the job fail, or cancel it."""
