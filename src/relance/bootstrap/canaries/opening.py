@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import secrets
 import shutil
+import signal
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,7 +39,16 @@ class Place:
 def canary(
     cluster: ClusterSettings, client: ApiClient, place: Place, plan: Plan, tell: Callable[[str], None]
 ) -> CanaryReport:
-    """Run a canary on a cluster. Raises SettingError where it has no scheduler, or its folder cannot be made."""
+    """Run a canary on a cluster. Raises SettingError where it has no scheduler, or its folder cannot be made.
+
+    Told to end by a signal, or by a terminal that goes away, it cancels its job and sets its partition back to observe,
+    as on Ctrl-C, and raises KeyboardInterrupt.
+    """
+
+    def said(text: str) -> None:
+        with suppress(OSError):  # a terminal that went away keeps nothing from being put in order
+            tell(text)
+
     if cluster.scheduler is None:
         message = f"cluster {cluster.name} has no scheduler in the settings: say how to reach it"
         raise SettingError(message)
@@ -48,14 +59,17 @@ def canary(
         message = f"no folder for the canary can be made: {error}; name another --folder"
         raise SettingError(message) from error
     try:
-        report = asyncio.run(_run(cluster, client, place, folder, plan, tell))
+        report = asyncio.run(_run(cluster, client, place, folder, plan, said))
+    except asyncio.CancelledError:
+        said(f"what its jobs wrote is in {folder}")
+        raise KeyboardInterrupt from None
     except BaseException:
-        tell(f"what its jobs wrote is in {folder}")
+        said(f"what its jobs wrote is in {folder}")
         raise
     if report.fit and not place.keep:
         shutil.rmtree(folder, ignore_errors=True)
     else:
-        tell(f"what its jobs wrote is in {folder}")
+        said(f"what its jobs wrote is in {folder}")
     return report
 
 
@@ -68,6 +82,7 @@ async def _run(
     tell: Callable[[str], None],
 ) -> CanaryReport:
     assert cluster.scheduler is not None  # noqa: S101 - asked before
+    _end_on_signals()
     clock = SystemClock()
     scheduler = scheduler_of(cluster, cluster.scheduler, clock)
     jobs: OwnJobs
@@ -85,3 +100,12 @@ async def _run(
     finally:
         await jobs.close()
         await scheduler.close()
+
+
+def _end_on_signals() -> None:
+    """Have the running task cancelled by signals that would end this process; not by one that it ignores (nohup)."""
+    task = asyncio.current_task()
+    assert task is not None  # noqa: S101 - asked from within one
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
