@@ -191,10 +191,9 @@ def _is_running(watch: QueueWatch, job: int) -> bool:
 
 
 def _note_storm(site: SlurmSite, storms: dict[str, tuple[float, float | None]]) -> None:
-    for row in site.client.stages(CLUSTER):
-        if row.storm is not None:
-            cleared = row.storm.cleared_at
-            storms[row.storm.storm_id] = (row.storm.opened_at.timestamp(), cleared.timestamp() if cleared else None)
+    for storm in site.client.storms(CLUSTER):
+        cleared = storm.cleared_at
+        storms[storm.storm_id] = (storm.opened_at.timestamp(), cleared.timestamp() if cleared else None)
 
 
 def _highest(path: Path) -> int:

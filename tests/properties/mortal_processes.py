@@ -23,6 +23,7 @@ from relance.domain.deeds import WatchdogDeed
 from relance.domain.keys import AttemptKey
 from relance.domain.ledgers import Entry
 from relance.domain.observations import SightReport, WatcherBatch
+from relance.domain.requests import RequestClaim, RequestReport
 from relance.domain.streams import Recorded
 from relance.domain.views import ClusterReport, JobView
 from relance.ports.backends import Assignments, Backend, BackendUnavailableError, Orders
@@ -209,6 +210,12 @@ class Wire:
 
     async def record_evidence(self, report: EvidenceReport) -> None:
         await self._ask(lambda backend: backend.record_evidence(report))
+
+    async def claim_request(self, claim: RequestClaim) -> ClaimReply:
+        return await self._ask(lambda backend: backend.claim_request(claim))
+
+    async def record_request(self, report: RequestReport) -> None:
+        await self._ask(lambda backend: backend.record_request(report))
 
     async def record_deed(self, deed: WatchdogDeed) -> None:
         await self._ask(lambda backend: backend.record_deed(deed))

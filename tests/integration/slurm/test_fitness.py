@@ -132,7 +132,8 @@ async def test_without_accounting_nothing_is_restarted(private_slurm: StartSlurm
     assert points["account"].level is Level.UNREADABLE
     cluster.stop_controller()
     found = await _inspected(cluster, "relance")
-    assert [(item.name, item.level) for item in found.findings] == [("slurmctld", Level.BLOCKS_OBSERVE)]
+    told = [(item.name, item.level) for item in found.findings]
+    assert told == [("access", Level.OK), ("slurmctld", Level.BLOCKS_OBSERVE)]
 
 
 @pytest.fixture
