@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from relance.domain.events import IncidentEnd
 from relance.domain.keys import JobKey
 from relance.domain.quiet_hours import quiet_now
 from relance.domain.records import ClusterRecord, JobRecord
@@ -19,13 +20,18 @@ from relance.recovery.sites import ClusterRules
 _PAGE = 500
 _MOST_PAGES = 10
 """Behind by more events than these pages hold, everything is loaded anew: that takes no longer."""
+_SETTLED = (IncidentEnd.STOPPED, IncidentEnd.LEFT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Answer:
-    """Whether a job acts, and what that rests on; `record` without what its stage does not depend on."""
+    """Whether a job acts, and what that rests on; `record` without what its stage does not depend on.
+
+    `settled` are the restart counts of attempts on which it was decided to stop, or to leave them as they ended.
+    """
 
     record: JobRecord
+    settled: frozenset[int]
     view: JobView
     stages: ClusterRecord
     acts: bool
@@ -56,21 +62,28 @@ class Actors:
         for key, view in keys.items():
             known = self._answers.get(key)
             if known is None or not known.holds_for(view, stages):
-                record = known.record if known is not None else await self._load(key)
-                if record is None:
+                loaded = (known.record, known.settled) if known is not None else await self._load(key)
+                if loaded is None:
                     continue
-                acts = job_stage(record, stages, rules, now, view).stage is Stage.ACT
-                known = self._answers[key] = _Answer(record=record, view=view, stages=stages, acts=acts)
+                record, settled = loaded
+                # What was stopped or left is not the controller's to save any more, nor the watchdog's after it.
+                is_settled = view.state.is_over and view.restart_count in settled
+                acts = not is_settled and job_stage(record, stages, rules, now, view).stage is Stage.ACT
+                known = self._answers[key] = _Answer(
+                    record=record, settled=settled, view=view, stages=stages, acts=acts
+                )  # fmt: skip
             # In quiet hours nothing begins, and what nobody parks then the watchdog is not to start either.
             if known.acts and quiet_now(rules.quiet, tuple(view.partition.split(",")), now) is None:
                 found.append(str(view.attempt_key(stages.cluster)))
         return tuple(found)
 
-    async def _load(self, key: JobKey) -> JobRecord | None:
+    async def _load(self, key: JobKey) -> tuple[JobRecord, frozenset[int]] | None:
         record = (await self._history.load(Stream.of_job(key))).record
         if not isinstance(record, JobRecord) or not record.name:
             return None
-        return replace(record, attempts=(), incidents=(), finding_ids=frozenset(), outside=(), requeues=())
+        settled = frozenset(item.attempt.restart_count for item in record.incidents if item.end in _SETTLED)
+        small = replace(record, attempts=(), incidents=(), finding_ids=frozenset(), outside=(), requeues=())
+        return small, settled
 
     async def _drop_changed(self) -> None:
         """Forget the jobs to which anything was appended, by this process or by another on the same history."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import time
 
+import pytest
+
 from relance.domain import events as e
 from relance.domain.quiet_hours import QuietHours, QuietWeek
-from relance.domain.records import ClusterRecord
+from relance.domain.records import ClusterRecord, JobRecord
 from relance.domain.stages import Stage, StageSetting
 from relance.domain.streams import Stream
 from relance.domain.views import ClusterReport, SchedulerFacts
@@ -19,7 +21,7 @@ from relance.recovery.reporting import Reporting
 from relance.recovery.sites import ClusterRules, Site
 from relance.testing.memory_histories import MemoryHistory
 from relance.testing.virtual_time import VirtualClock, VirtualTime
-from tests.unit.recovery.situations import FIRST, JOB, RUNNING, at
+from tests.unit.recovery.situations import FAILED, FIRST, JOB, RUNNING, at
 
 RULES = ClusterRules(cluster="alpha", opted_in=None)
 ACT = ClusterRecord(
@@ -95,3 +97,30 @@ async def test_in_quiet_hours_nothing_is_left_to_the_watchdog() -> None:
     everything = tuple(str(view.attempt_key("alpha")) for view in LOOK.jobs)
     found = [await actors.of(LOOK, ACT, rules, at(minutes * 60)) for minutes in (29, 31, 59, 61)]
     assert found == [everything, (), (), everything]
+
+
+@pytest.mark.parametrize(
+    ("end", "is_ours"),
+    [
+        (e.IncidentEnd.STOPPED, False),
+        (e.IncidentEnd.LEFT, False),
+        (e.IncidentEnd.RECOVERED, True),
+        (e.IncidentEnd.JOB_ENDED, True),
+    ],
+)
+async def test_an_attempt_that_was_stopped_or_left_is_nobodys_to_save(end: e.IncidentEnd, is_ours: bool) -> None:
+    history, live, clock = MemoryHistory(), Live(), VirtualClock(VirtualTime())
+    reporting = Reporting(history, live, Loop(history, live, Site(), clock), clock)
+    failed = replace(LOOK, sequence=2, as_of=at(101), jobs=(FAILED,))
+    for look in (replace(LOOK, jobs=(RUNNING,)), failed):
+        await reporting.take(look)
+    actors = Actors(history)
+    assert await actors.of(failed, ACT, RULES, at(102)) == (str(FIRST),), "it is not decided yet"
+    snapshot = await history.load(Stream.of_job(JOB))
+    assert isinstance(snapshot.record, JobRecord)
+    (incident,) = snapshot.record.incidents
+    closed = e.IncidentClosed(incident_id=incident.id, end=end, reason="so", at=at(103))
+    await history.append(
+        Append(stream=snapshot.stream, expected_version=snapshot.version, events=(closed,), keep_wake=True), at(103)
+    )
+    assert await actors.of(failed, ACT, RULES, at(104)) == ((str(FIRST),) if is_ours else ())
