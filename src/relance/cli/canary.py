@@ -100,6 +100,7 @@ def _run(ask: Asking, name: str | None, config: Path | None, asked: _Asked) -> C
         partition=asked["partition"], folder=asked["folder"], nodes=asked["nodes"], patience_s=asked["timeout"],
         keep=asked["keep"],
     )  # fmt: skip
+    ask.client.me()  # a server that does not answer, or knows us not, is said before any job is submitted
     try:
         cluster = one_cluster(load_settings(config), name)
         return canary(cluster, ask.client, place, plan, lambda text: click.echo(text, file=sys.stderr))

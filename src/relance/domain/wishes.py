@@ -57,7 +57,7 @@ def parse_wish(comment: str, limits: Limits, forms: Collection[str] = ()) -> Wis
     except _BrokenError as error:
         return _broken(str(error))
     if settings is not None:
-        return _wish(settings, limits)
+        return _alone(_wish(settings, limits), comment, forms)
     other = other_form(comment, forms)
     return Wish() if other is None else _other_wish(other, limits)
 
@@ -81,14 +81,24 @@ def join_wishes(
         wish = lowered(_wish(own, limits))
         return replace(wish, notes=(*wish.notes, f"{error}; so the job stays in observe"))
     if _ARM not in found:
-        return _wish({**found, **own}, limits)
+        return _alone(_wish({**found, **own}, limits), comment, forms)
     joined = _wish({**{name: value for name, value in found.items() if name != _ARM}, **own}, limits)
-    return replace(joined, notes=(*joined.notes, f"{_ARM} counts in the job's own comment only, not in a file"))
+    joined = replace(joined, notes=(*joined.notes, f"{_ARM} counts in the job's own comment only, not in a file"))
+    return _alone(joined, comment, forms)
 
 
 def lowered(wish: Wish) -> Wish:
     """The wish of a job that may not all be known: nothing above `observe`, and `off` where it asks for that."""
     return wish if wish.mode is Stage.OFF else replace(wish, mode=Stage.OBSERVE)
+
+
+def _alone(wish: Wish, comment: str, forms: Collection[str]) -> Wish:
+    """The wish, at `observe` where the same comment has another engine restart the job: two would both do it."""
+    other = other_form(comment, forms)
+    if other is None or other.broken or other.form in forms or wish.mode in (None, Stage.OFF, Stage.OBSERVE):
+        return wish
+    said = f"the comment asks another engine ({other.form.upper()}) too, so the job stays in observe"
+    return replace(lowered(wish), notes=(*wish.notes, said))
 
 
 def _own_settings(comment: str) -> dict[str, Any] | None:

@@ -15,7 +15,8 @@ from relance.bootstrap.canaries.procedures import CanaryReport, Plan
 from relance.bootstrap.canaries.trials import BUG, NODE, Trial
 from relance.bootstrap.proofs.rows import Level
 from relance.cli.main import main
-from relance.config import load_settings
+from relance.client.people import ApiClient
+from relance.config import SettingError, load_settings
 from relance.domain.stages import Stage
 
 PATIENCE_S = 120.0
@@ -75,15 +76,27 @@ def test_where_relance_may_not_act_the_canary_says_why() -> None:
         assert (kept / "node" / "output.log").read_text(), "what its jobs wrote is gone"
 
 
-def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
-    settings = tmp_path / "relance.yaml"
-    settings.write_text(
+@pytest.fixture
+def settings(tmp_path: Path) -> Path:
+    file = tmp_path / "relance.yaml"
+    file.write_text(
         f"state_dir: {tmp_path}/state\nclusters: [{{name: a, scheduler: {{kind: local, state_dir: {tmp_path}}}}}]\n"
     )
-    words = ["canary", "--folder", "/proc", "--config", str(settings), "--server", "http://127.0.0.1:9"]
+    return file
+
+
+def test_a_server_that_does_not_answer_is_said_before_any_job_is_submitted(settings: Path, tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("t\n")
     token.chmod(0o600)
+    folder = tmp_path / "canary"
+    folder.mkdir()
+    words = ["canary", "--folder", str(folder), "--config", str(settings), "--server", "http://127.0.0.1:9"]
     done = CliRunner().invoke(main, [*words, "--token-file", str(token)])
-    assert done.exit_code == 1
-    assert "name another --folder" in done.output
+    assert (done.exit_code, list(folder.iterdir())) == (4, []), done.output
+
+
+def test_a_folder_that_cannot_be_written_is_said(settings: Path) -> None:
+    cluster = load_settings(settings).clusters[0]
+    with ApiClient("http://127.0.0.1:9", "t") as client, pytest.raises(SettingError, match="name another --folder"):
+        canary(cluster, client, Place(partition="", folder=Path("/proc")), Plan(), lambda _: None)

@@ -63,10 +63,17 @@ def test_a_setting_of_that_engine_that_is_not_known_is_ignored_and_said() -> Non
     assert (wish.mode, wish.notes) == (Stage.ACT, ("'colour' in the APS comment was ignored",))
 
 
-@pytest.mark.parametrize("accepted", [(), ("aps",)])
-def test_our_own_settings_beside_it_are_what_counts(accepted: tuple[str, ...]) -> None:
-    both = '{"APS": {"auto_resume_mode": "requeue"}, "relance": {"mode": "approve"}}'
-    assert parse_wish(both, LIMITS, accepted) == Wish(mode=Stage.APPROVE)
+BOTH = '{"APS": {"auto_resume_mode": "requeue"}, "relance": {"mode": "approve"}}'
+
+
+def test_our_own_settings_beside_it_are_what_counts_where_the_other_engine_is_off() -> None:
+    assert parse_wish(BOTH, LIMITS, ("aps",)) == Wish(mode=Stage.APPROVE)
+
+
+def test_a_job_that_asks_two_engines_is_observed() -> None:
+    for wish in (parse_wish(BOTH, LIMITS), join_wishes(BOTH, {"max_restarts": 2}, LIMITS)):
+        assert wish.mode is Stage.OBSERVE
+        assert "another engine (APS) too" in wish.notes[-1]
 
 
 def test_a_file_does_not_lift_what_is_asked_of_another_engine_in_the_comment() -> None:

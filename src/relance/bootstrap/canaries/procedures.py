@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 from relance.bootstrap.canaries.grounds import Ground
 from relance.bootstrap.canaries.runs import Run
-from relance.bootstrap.canaries.trials import NODE, TRIALS, Trial
+from relance.bootstrap.canaries.trials import NODE, TRIALS, Hope, Trial
 from relance.bootstrap.proofs.rows import Level, Row
 from relance.client.errors import ClientError
 from relance.domain.events import WatchdogActed
@@ -67,11 +67,11 @@ class CanaryReport:
 async def run_canary(ground: Ground, plan: Plan) -> CanaryReport:
     """Run the whole procedure; it ends at the first trial that fails, and the partition at `observe` after acting."""
     rows: list[Row] = []
-    parts: list[Callable[[], Awaitable[tuple[Row, ...]]]] = [
-        Run(ground, trial, acts=plan.acts).whole for trial in plan.trials
-    ]  # fmt: skip
+    runs = [Run(ground, trial, acts=plan.acts) for trial in plan.trials]
+    parts: list[Callable[[], Awaitable[tuple[Row, ...]]]] = [run.whole for run in runs]
     if plan.acts and plan.stop_controller:
-        parts.append(lambda: _without_controller(ground, plan))
+        left = [run for run in runs if run.hope is Hope.LEFT]
+        parts += [lambda: _without_controller(ground, plan), lambda: _still_left_alone(ground, left)]
     try:
         for part in parts:
             rows += await part()
@@ -145,6 +145,16 @@ async def _memory_s(ground: Ground) -> float | None:
     with suppress(SchedulerSilentError):
         return (await ground.scheduler.look()).facts.min_job_age_s
     return None
+
+
+async def _still_left_alone(ground: Ground, runs: Sequence[Run]) -> tuple[Row, ...]:
+    """What was to be left alone is so still, now that the scheduler is about to forget it: the watchdog left it too."""
+    for run in runs:
+        view = await ground.job(run.raw_id)
+        if view is not None and (view.restart_count > 0 or not view.state.is_over):
+            remedy = f"relance mode observe; see who did it: relance why {run.raw_id}"
+            run.say("left alone", Level.BAD, f"restarts: {view.restart_count}", "it was started again since", remedy)
+    return tuple(row for run in runs for row in run.rows if row.level is Level.BAD)
 
 
 async def _saved(ground: Ground, run: Run, age_s: float) -> JobView | None:

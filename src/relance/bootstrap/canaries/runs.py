@@ -43,6 +43,11 @@ class Run:
         self._place = ground.folder / self._name
         self._ended_at = datetime.min.replace(tzinfo=UTC)
 
+    @property
+    def hope(self) -> Hope:
+        """What should come of it at `act`."""
+        return self._trial.hope
+
     def failed(self) -> bool:
         """Whether something was not as it should be."""
         return any(row.level is Level.BAD for row in self.rows)
@@ -266,11 +271,15 @@ class Run:
         return True if view is not None and (view.state.is_over or view.restart_count > 0) else None
 
     async def _decided(self) -> IncidentItem | None:
-        """The incident, once its advice is no hold, or it is closed."""
+        """The incident, once its advice is neither to hold nor to wait, or it is closed.
+
+        The line is often read before the scheduler shows the end: while the job seems to run, the advice is to wait.
+        """
         item = await self._ground.incident(self.raw_id)
         if item is None or item.domain is None:
             return None
-        return item if item.end is not None or (item.action is not None and not item.hold) else None
+        is_decided = item.action not in (None, Remedy.WAIT) and not item.hold
+        return item if item.end is not None or is_decided else None
 
     async def _prepared(self) -> IncidentStory | None:
         item = await self._ground.incident(self.raw_id)
