@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from relance.bootstrap.watchdog_files import watchdog_file
-from relance.cli.watchdogs import watchdog_settings
+from relance.cli.main import main
 from relance.config import SettingError, Settings
 from relance.domain.stages import Stage
 from relance.slurm.containers import Container
@@ -70,6 +70,6 @@ def test_the_verb_prints_the_file(tmp_path: Path) -> None:
     config.write_text(
         f"state_dir: {tmp_path}\nclusters:\n  - name: alpha\n    scheduler: {{kind: slurm}}\n", encoding="utf-8"
     )
-    done = CliRunner().invoke(watchdog_settings, ["--config", str(config)])
+    done = CliRunner().invoke(main, ["watchdog-settings", "--config", str(config)])
     assert done.exit_code == 0
     assert settings_of(tomllib.loads(done.output)).clusters[0].name == "alpha"
