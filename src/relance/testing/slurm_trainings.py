@@ -187,6 +187,7 @@ class SlurmTrainings:
                 "restart_count": number,
                 "state": row["State"].split(" ")[0],
                 "exit_code": row["ExitCode"],
+                "submit_time": _seconds(row["Submit"]),
                 "start_time": _seconds(row["Start"]),
                 "end_time": _seconds(row["End"]),
                 "nodes": list(hostlists.expand(row["NodeList"])) if row["NodeList"] != "None assigned" else [],
