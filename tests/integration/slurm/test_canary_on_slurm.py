@@ -45,7 +45,8 @@ def test_the_whole_canary_passes_and_the_watchdog_saves_the_job_of_a_stopped_con
             wanted = {("node", "recovered"), ("bug", "left alone"), ("cancel", "judged"), ("watchdog", "saved"),
                       ("watchdog", "told"), ("rollback", "observe"), ("rollback", "left alone")}  # fmt: skip
             assert wanted <= set(rows), report["rows"]
-            assert {row.setting.stage for row in site.client.stages() if row.setting is not None} == {Stage.OBSERVE}
+            (stages,) = site.client.stages()
+            assert [(each.partition, each.stage) for each in stages.partitions] == [("gpu", Stage.OBSERVE)]
             assert cluster.run_as("root", ["squeue", "--noheader"]).stdout == "", "something of it is left"
 
 
@@ -59,7 +60,8 @@ def canary(site: SlurmSite, folder: Path) -> dict[str, Any]:
     for path in (folder, token):
         os.chown(path, owner.uid, owner.gid)
     words = [
-        *("--act", "--timeout", "4m", "--json", "--folder", str(folder), "--config", str(site.relance.config)),
+        *("--act", "--partition", "gpu", "--timeout", "4m", "--json"),
+        *("--folder", str(folder), "--config", str(site.relance.config)),
         *("--server", site.relance.server.url, "--token-file", str(token)),
         *("--stop-controller", WAIT.format(folder=folder, asked="stop", done="stopped")),
         *("--start-controller", WAIT.format(folder=folder, asked="start", done="started")),
